@@ -1,6 +1,6 @@
 """Conditions, each of one bit, and operations that run where they hold."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 
@@ -24,3 +24,14 @@ def only_if(*conditions: ir.Value | None) -> Iterator[None]:
     with ir.InsertionPoint(op.then_block):
         yield
         scf.yield_([])
+
+
+def if_else(
+    condition: ir.Value, types: Sequence[ir.Type], then: Callable[[], Sequence[ir.Value]], other: Callable[[], Sequence[ir.Value]],
+) -> list[ir.Value]:
+    """The values, of these types, that ``then()`` makes where the condition holds, and ``other()`` where it does not."""
+    op = scf.IfOp(condition, types, has_else=True)
+    for block, make in ((op.then_block, then), (op.else_block, other)):
+        with ir.InsertionPoint(block):
+            scf.yield_(make())
+    return list(op.results)

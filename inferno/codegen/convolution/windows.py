@@ -10,7 +10,7 @@ import itertools
 from dataclasses import dataclass, field
 from math import prod
 
-from inferno.codegen.builders.conditions import all_of, only_if
+from inferno.codegen.builders.conditions import all_of, if_else, only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, splat, store, store_vector
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of
@@ -216,12 +216,7 @@ class _Emitter:
         if condition is None:
             return self.lanes(at, base, plus)
         type_ = at.element if self.step_of(at) == 0 else ir.VectorType.get([self.s.vector], at.element)
-        inside = scf.IfOp(condition, [type_], has_else=True)
-        with ir.InsertionPoint(inside.then_block):
-            scf.yield_([self.lanes(at, base, plus)])
-        with ir.InsertionPoint(inside.else_block):
-            scf.yield_([splat(type_, 0)])
-        return inside.results[0]
+        return if_else(condition, [type_], lambda: [self.lanes(at, base, plus)], lambda: [splat(type_, 0)])[0]
 
     def step_of(self, at: Access) -> Int:
         return at.strides[self.c.lane] if self.c.lane is not None else 1

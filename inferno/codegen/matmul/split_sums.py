@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from inferno.codegen.builders.conditions import only_if
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm.builder import load_remote, load_shared, loop, send, shared_pointer, store
-from inferno.mlir import arith, ir, scf
+from inferno.mlir import arith, ir
 from inferno.symbolic import ceildiv
 
 
@@ -47,12 +47,7 @@ class SplitSums:
             if needed is None:
                 found = total()
             else:
-                some = scf.IfOp(needed, [x.type for x in flat], has_else=True)
-                with ir.InsertionPoint(some.then_block):
-                    scf.yield_(total())
-                with ir.InsertionPoint(some.else_block):
-                    scf.yield_(flat)
-                found = list(some.results)
+                found = if_else(needed, [x.type for x in flat], total, lambda: flat)
             count = len(sums[0])
             self.epilogue.emit([found[i:i + count] for i in range(0, len(found), count)])
 

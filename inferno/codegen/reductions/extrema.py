@@ -11,6 +11,7 @@ larger one.
 
 from collections.abc import Callable, Sequence
 
+from inferno.codegen.builders.conditions import if_else
 from inferno.codegen.builders.elements import as_vector, convert, element_type, join, lanes_of, tree
 from inferno.codegen.builders.integers import Integer, resize
 from inferno.codegen.nvvm.shuffles import exchange
@@ -128,12 +129,10 @@ class Extrema:
         if isinstance(own.type, ir.IntegerType):
             number = search(lambda x: equals(x, every))
         else:
-            choice = scf.IfOp(arith.cmpf(_F.UNO, largest, largest), [unit.type], has_else=True)
-            with ir.InsertionPoint(choice.then_block):
-                scf.yield_([search(lambda x: compared(_F.UNO, x, x))])
-            with ir.InsertionPoint(choice.else_block):
-                scf.yield_([search(lambda x: equals(x, every))])
-            number = choice.results[0]
+            (number,) = if_else(
+                arith.cmpf(_F.UNO, largest, largest), [unit.type],
+                lambda: [search(lambda x: compared(_F.UNO, x, x))], lambda: [search(lambda x: equals(x, every))],
+            )
         return resize(ints.add(ints.mul(unit, s.vector), number), self.joining.width)
 
     def turn_again(self, unit: ir.Value, end: Integer | None) -> Values:
@@ -162,12 +161,12 @@ class Extrema:
             return value
 
         largest = together(0, own, k.combine)
-        choice = scf.IfOp(same(own, largest), [type_], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.yield_([self.first_place(place, largest, end) if by_turns(c, self.s) else place])
-        with ir.InsertionPoint(choice.else_block):
-            scf.yield_([arith.constant(type_, (1 << (type_.width - 1)) - 1)])
-        return [largest, together(1, choice.results[0], arith.minsi)]
+        choice = if_else(
+            same(own, largest), [type_],
+            lambda: [self.first_place(place, largest, end) if by_turns(c, self.s) else place],
+            lambda: [arith.constant(type_, (1 << (type_.width - 1)) - 1)],
+        )
+        return [largest, together(1, choice[0], arith.minsi)]
 
     def extrema(self, values: Values, units: list[Integer], running: Values) -> Values:
         """The running values with what is at ``units``."""
@@ -182,12 +181,9 @@ class Extrema:
         if isinstance(element_type(value), ir.IntegerType):
             return self.place_across(value, values, units, running)
         odd = tree(arith.ori, compared(_F.UNO, value, value))
-        choice = scf.IfOp(odd, [v.type for v in running], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.yield_(self.best_across(values, units, running))
-        with ir.InsertionPoint(choice.else_block):
-            scf.yield_(self.place_across(value, values, units, running))
-        return list(choice.results)
+        return if_else(
+            odd, [v.type for v in running], lambda: self.best_across(values, units, running), lambda: self.place_across(value, values, units, running),
+        )
 
     def best_across(self, values: Values, units: list[Integer], running: Values) -> Values:
         name = self.c.combiners[0].name

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import gcd
 
-from inferno.codegen.builders.conditions import only_if
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import as_vector, element_type, from_memory, join, lanes_of, load, load_vector, store, store_vector, to_memory
 from inferno.codegen.builders.integers import Integer, resize
 from inferno.codegen.builders.lane_patterns import Patterns
 from inferno.codegen.reductions.joining import Values
 from inferno.codegen.reductions.meeting import TOGETHER
 from inferno.codegen.reductions.reductions import Emitter
-from inferno.mlir import arith, gpu, ir, memref, scf, walk
+from inferno.mlir import arith, gpu, ir, memref, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.reductions.joined_rows import is_joined
 from inferno.symbolic import floordiv
@@ -160,12 +160,7 @@ class JoinedRows(Emitter):
         mine = arith.andi(ints.equal(lane, 0), ints.equal(chunk, s.chunks - 1))
         if not isinstance(turns, int):  # there may be none
             mine = arith.andi(mine, ints.less(turns * s.rows, c.length))
-        choice = scf.IfOp(mine, [v.type for v in running], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.yield_(replace(self, ragged=True).some(turns, None, running, 1))
-        with ir.InsertionPoint(choice.else_block):
-            scf.yield_(running)
-        return list(choice.results)
+        return if_else(mine, [v.type for v in running], lambda: replace(self, ragged=True).some(turns, None, running, 1), lambda: running)
 
     def number(self, unit: Integer, lane: int = 0) -> ir.Value:
         """The place of a turn's first row."""

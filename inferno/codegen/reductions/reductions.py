@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
-from inferno.codegen.builders.conditions import only_if
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import (
     as_vector, branch_together, convert, element_type, join, lanes_of, load, load_vector, splat, store, store_vector, tree,
 )
@@ -198,12 +198,8 @@ class Emitter(Extrema, Meeting):
             rest, end = ints.add(first, ints.mul(rounds, step)), ints.add(begin, length)
             if isinstance(s.units(self.c), int):
                 return self.some(rest, end, running, left)
-            choice = scf.IfOp(ints.less(rest, end), [v.type for v in running], has_else=True)  # (of no terms there is none that could be read instead)
-            with ir.InsertionPoint(choice.then_block):
-                scf.yield_(self.some(rest, end, running, left))
-            with ir.InsertionPoint(choice.else_block):
-                scf.yield_(running)
-            running = list(choice.results)
+            # (of no terms there is none that could be read instead)
+            running = if_else(ints.less(rest, end), [v.type for v in running], lambda: self.some(rest, end, running, left), lambda: running)
         return running
 
     def identities(self, first: Integer) -> Values:
@@ -229,12 +225,7 @@ class Emitter(Extrema, Meeting):
         ints, c, s = self.ints, self.c, self.s
         term = ints.add(ints.value(ints.mul(s.units(c), s.vector)), lane)
         here = arith.andi(ints.less(term, c.length), ints.equal(chunk, s.chunks - 1))
-        choice = scf.IfOp(here, [v.type for v in running], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.yield_(replace(self, s=replace(s, vector=1)).some(term, None, running, 1))
-        with ir.InsertionPoint(choice.else_block):
-            scf.yield_(running)
-        return list(choice.results)
+        return if_else(here, [v.type for v in running], lambda: replace(self, s=replace(s, vector=1)).some(term, None, running, 1), lambda: running)
 
     def some(self, unit: Integer, end: Integer | None, running: Values, count: int = 0) -> Values:
         """The totals with ``unroll`` units more, or ``count``, of which those from ``end`` on are none."""

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from inferno.codegen.builders.conditions import only_if
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import load, store
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.sorts.keys import Item, Keys, choose
-from inferno.mlir import arith, ir, scf
+from inferno.mlir import arith, ir
 from inferno.schedule.sorts.kernel import SortKernel
 from inferno.schedule.sorts.sorts import power
 
@@ -67,12 +67,11 @@ class Rows:
         value, again = self.keys.value(key)
         if again is None:
             return value
-        op = scf.IfOp(again, [value.type], has_else=True)
-        with ir.InsertionPoint(op.then_block):
-            scf.yield_([load(self.ints, self.buffers[self.c.source], self.offset(row, origin, self.c.length), self.c.element)])
-        with ir.InsertionPoint(op.else_block):
-            scf.yield_([value])
-        return op.results[0]
+        return if_else(
+            again, [value.type],
+            lambda: [load(self.ints, self.buffers[self.c.source], self.offset(row, origin, self.c.length), self.c.element)],
+            lambda: [value],
+        )[0]
 
 
 @contextmanager
