@@ -185,6 +185,7 @@ _PASSES = {name: _place(package, name) for package, group in _SUMMARIES for name
 
 
 def pass_names() -> list[str]:
+    """The names of all passes, in the order of the table."""
     return list(_PASSES)
 
 
@@ -194,6 +195,7 @@ def modules() -> list[str]:
 
 
 def find_pass(name: str) -> Callable:
+    """The function of a pass."""
     module, function = _PASSES[name].split(":")
     return getattr(import_module(module), function)
 

@@ -144,6 +144,7 @@ def _padding(op: ir.Operation, values: SizeValues):
 
 
 def either(condition: ir.Value, then, other, element: ir.Type) -> ir.Value:
+    """A value of type ``element`` that ``then()`` makes where the condition holds, and ``other()`` where not."""
     choice = scf.IfOp(condition, [element], has_else=True)
     for block, make in ((choice.then_block, then), (choice.else_block, other)):
         with ir.InsertionPoint(block):

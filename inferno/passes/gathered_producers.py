@@ -22,6 +22,7 @@ _LINE = 64  # bytes of a row, from which on rows in any order are read as fast a
 
 
 def may_move(producer: ir.Operation) -> bool:
+    """Whether an operation's elements can be computed one by one, and it is no part of a product."""
     return is_elementwise(producer) and len(producer.results) == 1 and knows_sizes(producer) and product_of(producer) is None
 
 

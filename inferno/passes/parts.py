@@ -28,6 +28,7 @@ def inside(outer: Sequence[Part], kept: Sequence[int], inner: Sequence[Part]) ->
 
 
 def type_of(value: ir.Value) -> ir.RankedTensorType | None:
+    """A tensor's type; None of any other value."""
     return value.type if isinstance(value.type, ir.RankedTensorType) else None
 
 

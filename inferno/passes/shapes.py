@@ -204,10 +204,12 @@ def row_major(sizes_: Sequence[Int]) -> tuple[Int, ...]:
 
 
 def reassociation(op: ir.Operation) -> list[list[int]]:
+    """The groups of dimensions that a reshape collapses into one, or expands one into."""
     return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]
 
 
 def reassociation_attribute(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
+    """The same as an attribute."""
     i64 = ir.IntegerType.get_signless(64)
     return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in g]) for g in groups])
 

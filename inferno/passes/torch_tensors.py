@@ -29,6 +29,7 @@ def replace_operators(module: ir.Module, names: Container[str], rewrite: Callabl
 
 
 def operator_name(op: ir.Operation) -> str:
+    """What a ``torch.operator`` is called in torch."""
     return ir.StringAttr(op.attributes["name"]).value
 
 
@@ -38,6 +39,7 @@ def to_builtin(value: ir.Value) -> ir.Value:
 
 
 def builtin_type(type_: ir.Type) -> ir.RankedTensorType:
+    """The builtin tensor type of torch's; PassError where that does not say sizes."""
     text = str(type_)
     if not text.startswith("!torch.vtensor<["):
         raise PassError(f"{text} does not say its sizes")

@@ -360,4 +360,5 @@ class Consumer:
 
 
 def cut(values: Sequence[ir.Value], count: int) -> tuple[list[ir.Value], list[ir.Value]]:
+    """The first ``count`` values, and the others."""
     return list(values[:count]), list(values[count:])

@@ -139,4 +139,5 @@ def library(parameters: Sequence[ir.Value], function: str, options: Mapping[str,
 
 
 def integers(values: Sequence[int]) -> ir.ArrayAttr:
+    """Numbers as an attribute."""
     return ir.ArrayAttr.get([integer(v) for v in values])

@@ -240,6 +240,7 @@ def _results(op, block, outputs, count, starts, dead) -> list[Result | None]:
 
 
 def erase_dead(block: ir.Block) -> None:
+    """Erase what nothing reads, from the last to the first."""
     for op in reversed([o.operation for o in block.operations]):
         if not op.name.endswith(".yield") and is_unread(op):
             op.erase()

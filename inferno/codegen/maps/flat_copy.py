@@ -20,6 +20,7 @@ def copy_lanes(source: ir.Value, target: ir.Value) -> int:
 
 
 def copy_blocks(source: ir.Value, target: ir.Value) -> Int:
+    """The blocks of a copy."""
     return ceildiv(product(shape(target)), THREADS * copy_lanes(source, target))
 
 

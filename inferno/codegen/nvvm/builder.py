@@ -23,10 +23,12 @@ SHARED, CLUSTER = 3, 7
 
 
 def integer_type(width: int) -> ir.Type:
+    """An integer without a sign of so many bits."""
     return ir.IntegerType.get_signless(width)
 
 
 def pointer_type(space: int = 0) -> ir.Type:
+    """A pointer to an address space."""
     return ir.Type.parse(f"!llvm.ptr<{space}>" if space else "!llvm.ptr")
 
 
@@ -87,6 +89,7 @@ class Words(Integers):
 
 
 def shared_pointer(words: Words, address: Integer) -> ir.Value:
+    """A pointer of an address in shared memory, in bytes."""
     return operation("llvm.inttoptr", [pointer_type(SHARED)], [words.value(address)])
 
 
@@ -188,6 +191,7 @@ def advance(base: ir.Value, offset: ir.Value, element: ir.Type) -> ir.Value:
 
 
 def store(value: ir.Value, pointer: ir.Value, alignment: int) -> None:
+    """Store a value at a multiple of ``alignment`` bytes."""
     operation("llvm.store", [], [value, pointer], alignment=ir.IntegerAttr.get(integer_type(64), alignment))
 
 

@@ -15,6 +15,7 @@ from inferno.symbolic import Int
 
 
 def word_type() -> ir.Type:
+    """A value of 32 bits, and whether it is there."""
     return ir.IntegerType.get_signless(64)
 
 

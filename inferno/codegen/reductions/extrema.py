@@ -76,10 +76,12 @@ def compared(predicate: arith.CmpFPredicate | arith.CmpIPredicate, a: ir.Value, 
 
 
 def is_paired(value: ir.Value) -> bool:
+    """Whether lanes are of 16 bits, and compared two at a time."""
     return isinstance(value.type, ir.VectorType) and value.type.shape[0] % 2 == 0 and isinstance(element_type(value), (ir.F16Type, ir.BF16Type))
 
 
 def pairs(value: ir.Value) -> list[ir.Value]:
+    """Vectors of two lanes each."""
     return [vector.shuffle(value, value, [i, i + 1]) for i in range(0, value.type.shape[0], 2)]
 
 

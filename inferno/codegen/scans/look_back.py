@@ -58,6 +58,7 @@ class Words:
 
 
 def words_of(chains: Int, tiles: Int, columns: int, group: int, combiner: Combiner, left: int = 0) -> Words:
+    """The words that tiles leave for those behind them; a running value of 64 bits has two."""
     return Words(chains, tiles, columns, group, 2 if combiner.total.width == 64 else 1, left)
 
 

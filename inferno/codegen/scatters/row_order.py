@@ -155,10 +155,12 @@ def steps_of(c: AddedRows) -> list[tuple[Body, int, set[str]]]:
 
 
 def list_buffers(c: AddedRows, schedule: SortedRows, written: set[str]) -> list[Buffer]:
+    """The kernel's parameters for its lists."""
     return [Buffer(ir.IntegerType.get_signless(32), n, name not in written) for name, n in lists_of(c, schedule).items()]
 
 
 def is_more(value: ir.Value, number: int) -> ir.Value:
+    """Whether a word without a sign is above a number."""
     return arith.cmpi(arith.CmpIPredicate.ugt, value, word(number))
 
 

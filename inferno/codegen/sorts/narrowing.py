@@ -109,4 +109,5 @@ class Held:
 
 
 def at_most(item: ir.Value, bound: ir.Value) -> ir.Value:
+    """Whether an item, a number without a sign, comes no later than a bound."""
     return arith.cmpi(arith.CmpIPredicate.ule, item, bound)

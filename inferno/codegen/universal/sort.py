@@ -35,6 +35,7 @@ class Sort:
 
 
 def read_sort(op: ir.Operation) -> Sort:
+    """What a ``tm_tensor.sort`` sorts."""
     return Sort(op, ir.IntegerAttr(op.attributes["dimension"]).value, known_shape(op.operands[0]))
 
 

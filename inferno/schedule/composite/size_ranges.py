@@ -81,6 +81,7 @@ def along(side: Int, size: int) -> Point:
 
 
 def in_range(symbol: Symbol, value: int) -> int:
+    """The value that a symbol can have that is nearest, and not 0."""
     return max(symbol.low, 1, min(value, symbol.high))
 
 

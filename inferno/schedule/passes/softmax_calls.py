@@ -49,6 +49,7 @@ def _reduction(kernel: func.FuncOp | None, name: str, start: float) -> ir.Operat
 
 
 def is_largest(kernel: func.FuncOp | None) -> bool:
+    """Whether a kernel is the maximum of rows, and starts from minus infinity."""
     return _reduction(kernel, "arith.maximumf", -inf) is not None
 
 
@@ -137,6 +138,7 @@ def _walked(generic: ir.Operation, operand: int, loops: list[int] | None = None)
 
 
 def term_in(generic: ir.Operation) -> ir.Value:
+    """What a reduction with one result takes in of each point."""
     return term_of(body(generic), body(generic).arguments[len(inputs(generic))])
 
 
