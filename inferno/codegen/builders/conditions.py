@@ -27,11 +27,11 @@ def only_if(*conditions: ir.Value | None) -> Iterator[None]:
 
 
 def if_else(
-    condition: ir.Value, types: Sequence[ir.Type], then: Callable[[], Sequence[ir.Value]], other: Callable[[], Sequence[ir.Value]],
+    condition: ir.Value, types: Sequence[ir.Type], then: Callable[[], Sequence[ir.Value] | None], other: Callable[[], Sequence[ir.Value] | None],
 ) -> list[ir.Value]:
-    """The values, of these types, that ``then()`` makes where the condition holds, and ``other()`` where it does not."""
+    """What ``then()`` makes where the condition holds, and ``other()`` where it does not: values of these types, if any."""
     op = scf.IfOp(condition, types, has_else=True)
     for block, make in ((op.then_block, then), (op.else_block, other)):
         with ir.InsertionPoint(block):
-            scf.yield_(make())
+            scf.yield_(make() or [])
     return list(op.results)

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from inferno.codegen.builders.conditions import only_if
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.integers import Integer
-from inferno.mlir import ir, scf
+from inferno.mlir import ir
 from inferno.schedule.analysis.accesses import Access, Joined
 from inferno.schedule.matmul.contraction import Destination
 from inferno.schedule.rows.kernel import Part
@@ -75,11 +75,8 @@ class RowAccesses:
             return value if vector == 1 else as_vector(value, vector)
         half = len(pieces) // 2
         type_ = at.element if vector == 1 else ir.VectorType.get([vector], at.element)
-        choice = scf.IfOp(self.ints.less(point, pieces[half][0]), [type_], has_else=True)
-        for block, some in ((choice.then_block, pieces[:half]), (choice.else_block, pieces[half:])):
-            with ir.InsertionPoint(block):
-                scf.yield_([self.read_joined(some, point)])
-        return choice.results[0]
+        first = self.ints.less(point, pieces[half][0])
+        return if_else(first, [type_], lambda: [self.read_joined(pieces[:half], point)], lambda: [self.read_joined(pieces[half:], point)])[0]
 
     def write(self, stored: list, chunk: object) -> None:
         if not stored:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from math import gcd
 
-from inferno.codegen.builders.conditions import only_if
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.mlir import arith, gpu, ir, scf
+from inferno.mlir import arith, gpu, ir
 from inferno.schedule.sorts.short_sorts import is_access
 from inferno.symbolic import Int, bounds, is_multiple
 
@@ -84,11 +84,7 @@ class Chunks:
         blocks, whole_blocks = self.total // each, is_multiple(self.total, each)
         if whole_blocks or bounds(blocks)[1] == 0:
             return whole() if whole_blocks else part()
-        op = scf.IfOp(self.ints.less(self.block, blocks), types, has_else=True)
-        for branch, emit in ((op.then_block, whole), (op.else_block, part)):
-            with ir.InsertionPoint(branch):
-                scf.yield_(emit() or [])
-        return list(op.results)
+        return if_else(self.ints.less(self.block, blocks), types, whole, part)
 
     def _single(self, buffer: ir.Value) -> list[ir.Value]:
         return [load(self.ints, buffer, self.ints.min(self.ints.add(self.first, i), self.total - 1), self.held) for i in range(self.count)]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from inferno.codegen.builders.conditions import only_if
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.device_function import DeviceFunction
 from inferno.codegen.builders.elements import lanes_of, load_vector, store_vector
 from inferno.codegen.builders.gpu_function import element_bytes
@@ -120,11 +120,10 @@ def emit_scatters(scatters: Sequence[Scatter], function: DeviceFunction) -> None
 def _emit(scatters: list[Scatter], block: Integer, thread: Integer, function: DeviceFunction) -> None:
     ints, (scatter, *others) = function.ints, scatters
     if others:
-        mine = scf.IfOp(ints.less(block, scatter.launch[0]), has_else=True)
-        for place, own, first in ((mine.then_block, [scatter], block), (mine.else_block, others, None)):
-            with ir.InsertionPoint(place):
-                _emit(own, first if first is not None else ints.sub(block, scatter.launch[0]), thread, function)
-                scf.yield_([])
+        if_else(
+            ints.less(block, scatter.launch[0]), [],
+            lambda: _emit([scatter], block, thread, function), lambda: _emit(others, ints.sub(block, scatter.launch[0]), thread, function),
+        )
         return
     point = ints.add(ints.mul(block, _THREADS), thread)
     with only_if(ints.less(point, scatter.points)):
