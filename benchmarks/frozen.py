@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 import inferno
-from inferno.tools.check import compare, reference
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import reference
 from inferno.tools.timing import device_times
 
 SIZES = (512, 1024, 2048, 4096, 8192)

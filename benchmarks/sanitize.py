@@ -21,10 +21,11 @@ import inferno
 from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.build import build_from
+from inferno.runtime.check.comparison import compare
 from inferno.runtime.module import CompiledModule
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.tools.check import compare, reference
+from inferno.tools.check import reference
 
 F = torch.nn.functional
 

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from inferno.runtime.check.comparison import compare
 from inferno.runtime.region.backend import inferno as backend
-from inferno.tools.check import compare
 
 F = nn.functional
 _RUNS, _REPLAYS = 7, 10

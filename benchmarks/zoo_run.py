@@ -98,7 +98,8 @@ def run_model(name: str, way: str, device: str) -> dict[str, Any]:
 
     import inferno
     from benchmarks.gradients import gradients_of
-    from inferno.tools.check import compare, reference, to_float64
+    from inferno.tools.check import reference, to_float64
+    from inferno.runtime.check.comparison import compare
 
     torch.manual_seed(0)
     try:

@@ -7,7 +7,7 @@ and nothing else does.  Importing it does not import torch, so a process that on
 
 import importlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ExecutionEngine", "PassManager", "affine", "arith", "bufferization", "cf", "clone_onto", "complex", "erase_dead", "ext", "func", "gpu",
+    "ExecutionEngine", "PassManager", "affine", "arith", "backward_slice", "bufferization", "cf", "clone_onto", "complex", "erase_dead", "ext", "func", "gpu",
     "idle_context", "ir", "is_unread", "isolated_copy", "linalg", "llvm", "math", "memref", "new_context", "nvvm", "outside_values", "owner",
     "parse", "rewrite", "run_upstream", "scf", "tensor", "vector", "walk",
 ]
@@ -185,6 +185,21 @@ def walk(op, *names: str) -> list[ir.Operation]:
 def owner(value: ir.Value) -> ir.Operation | None:
     """The operation that defines ``value``; None for a block argument."""
     return None if isinstance(value, ir.BlockArgument) else value.owner.operation
+
+
+def backward_slice(values: Iterable[ir.Value], through: Callable[[ir.Operation], bool] = lambda op: True) -> Iterator[ir.Value]:
+    """``values`` and all values that they are computed of, also inside of operations with regions, each once; not what is behind operations that
+    ``through`` does not let pass."""
+    pending, seen = list(values), set()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        yield value
+        made = owner(value)
+        if made is not None and through(made):
+            pending += [v for op in walk(made) for v in op.operands]
 
 
 def dim_of(op: ir.Operation) -> int:

@@ -417,10 +417,12 @@ def in_steps(sizes: Iterable[Int]) -> list[Int] | None:
 
 
 def minimum(a: Int, b: Int) -> Int:
+    """The smaller one of two sizes."""
     return _extreme("min", a, b)
 
 
 def maximum(a: Int, b: Int) -> Int:
+    """The larger one of two sizes."""
     return _extreme("max", a, b)
 
 
@@ -443,6 +445,7 @@ def _extreme(kind: str, a: Int, b: Int) -> Int:
 
 
 def product(values: Iterable[Int]) -> Int:
+    """All sizes multiplied; 1 of none."""
     total: Int = 1
     for v in values:
         total = total * v

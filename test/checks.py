@@ -10,9 +10,10 @@ import inferno
 from inferno.capture import capture
 from inferno.capture.devices import capturing_for
 from inferno.runtime.build import build_from
+from inferno.runtime.check.comparison import Comparison, compare
 from inferno.runtime.program import Program
 from inferno.target import find_target
-from inferno.tools.check import Comparison, compare, reference
+from inferno.tools.check import reference
 
 
 def assert_right(

@@ -6,7 +6,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from inferno.capture.decompositions import own
-from inferno.tools.check import compare, to_float64
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import to_float64
 
 aten = torch.ops.aten
 nan, inf = math.nan, math.inf

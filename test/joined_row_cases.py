@@ -8,7 +8,7 @@ import torch
 from reduction_cases import hard
 
 from inferno.schedule.reductions import joined_rows, reductions
-from inferno.schedule.reductions.reductions import Reductions
+from inferno.schedule.reductions.reduction_schedule import Reductions
 from inferno.target import STATIC_SHARED, find_target
 
 F = torch.nn.functional

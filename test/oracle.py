@@ -11,7 +11,7 @@ from torch import Tensor
 
 from inferno.mlir import ExecutionEngine, func, ir, idle_context, run_upstream, walk
 from inferno.passes.remove_asserts import remove_asserts
-from inferno.runtime.launch.cpu import DTYPES
+from inferno.runtime.elements import DTYPES
 from inferno.targets.bf16_bits import COMPUTE_IN_F32, store_as_bits
 
 _BUFFERS = (

@@ -3,7 +3,7 @@
 import torch
 
 from inferno.capture.running import recurrence
-from inferno.schedule.scans.scans import Scans
+from inferno.schedule.scans.scan_schedule import Scans
 
 randn, bf16 = torch.randn, torch.bfloat16
 PASSES = "fuse-scans{target=sm_90a}"

@@ -7,7 +7,7 @@ from math import ceil
 import torch
 
 from inferno.schedule.rows import transposed_rows
-from inferno.schedule.rows.columns import kept_accesses
+from inferno.schedule.rows.column_schedule import kept_accesses
 from inferno.schedule.rows.transposed_rows import TransposedRows, can_bring
 from inferno.target import find_target
 

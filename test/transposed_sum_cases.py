@@ -7,7 +7,7 @@ from math import ceil
 import torch
 
 from inferno.schedule.reductions import reductions, transposed_sums
-from inferno.schedule.reductions.reductions import Reductions
+from inferno.schedule.reductions.reduction_schedule import Reductions
 from inferno.target import find_target
 
 F = torch.nn.functional

@@ -18,7 +18,8 @@ from benchmarks.gradients import gradients_of
 from benchmarks.opinfo.samples import SEEDS, UNDEFINED, Sample
 from benchmarks.opinfo.ties import settle_ties
 from inferno.errors import CaptureError, UnsupportedOperation
-from inferno.tools.check import compare, to_float64
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import to_float64
 
 
 # Of so few numbers the error is luck, eager's too: it is taken over several inputs then.

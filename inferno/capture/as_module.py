@@ -71,6 +71,7 @@ def _as_forward(function: Callable) -> Callable:
 
 
 def as_module(model: Any) -> torch.nn.Module:
+    """The model as an nn.Module; InputError for what is none and cannot be called."""
     if isinstance(model, torch.nn.Module):
         return model
     if not callable(model):

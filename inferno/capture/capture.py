@@ -100,6 +100,7 @@ def _as_read(argument: Argument, node: torch.fx.Node) -> Argument:
 
 
 def copy_graph(graph: torch.fx.Graph) -> torch.fx.Graph:
+    """A graph with copies of all nodes, and what is known of them."""
     copied = torch.fx.Graph()
     result = copied.graph_copy(graph, {}, return_output_node=True)
     copied.output(result[0]).meta = dict(result[1].meta)

@@ -23,9 +23,7 @@ import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram, ModuleCallEntry, ModuleCallSignature
-from torch.export.graph_signature import (
-    ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument,
-)
+from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Graph, Node
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.node import map_arg
@@ -36,13 +34,14 @@ from inferno.capture.assertions import ASSERTIONS
 from inferno.capture.devices import captures_for_hopper
 from inferno.capture.functionalise import functionalise, is_mutable
 from inferno.capture.graph_key import NAMESPACES, state
-from inferno.capture.refusal import CHECKS, REFUSED
+from inferno.capture.operation_kinds import Kind, Unequal, is_plain, read_results, check_functional, kinds_of
+from inferno.capture.refusal import REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import registered, run_decompositions
 from inferno.capture.trace_graph import has_parts, trace_graph
-from inferno.capture.views import is_whole
 from inferno.settings import settings
 from inferno.tf32 import takes_tf32, takes_tf32_convolutions
+
 
 aten = torch.ops.aten
 log = logging.getLogger(__name__)
@@ -65,40 +64,21 @@ class Decomposed:
     refused: dict[OpOverload, str] = field(default_factory=dict)
 
 
-class _Unequal(Exception):
-    """The program has something in it that can only be decomposed where it stands."""
-
-
 def decompose_kinds(program: ExportedProgram, table: dict[Any, Callable]) -> Decomposed | None:
     """``program`` decomposed by ``table``; None for a program that has to be decomposed as a whole."""
     try:
-        _check(program)
+        check_functional(program)
         graph = functionalise(program.graph) if any(map(is_mutable, program.graph.nodes)) else program.graph
         if graph is None:
-            raise _Unequal
-        kinds = _kinds(graph)
+            raise Unequal
+        kinds = kinds_of(graph)
         patterns = _recall_or_decompose(list(dict.fromkeys(kinds.values())), table)
-    except _Unequal:
+    except Unequal:
         return None
     except Exception as error:  # of an operation that torch cannot decompose here; the whole says what and where
         log.debug("not decomposed by kinds: %s", error)
         return None
     return _substitute(program, graph, kinds, patterns)
-
-
-@dataclass(frozen=True, eq=False)
-class _Kind:
-    """An operation and its arguments, in which a tensor is the number of its place among ``inputs``.  Equal by ``key``."""
-
-    key: tuple
-    node: Node
-    inputs: tuple[Node, ...]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Kind) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,88 +92,6 @@ class _Pattern:
     is_tuple: bool
 
 
-def _check(program: ExportedProgram) -> None:
-    """_Unequal for a program that is not a function from tensors to tensors, each of memory of its own or a part of another one."""
-    signature = program.graph_signature
-    if any(not isinstance(s.arg, (TensorArgument, ConstantArgument)) for s in signature.input_specs):
-        raise _Unequal
-    if any(s.kind is not OutputKind.USER_OUTPUT or not isinstance(s.arg, (TensorArgument, ConstantArgument)) for s in signature.output_specs):
-        raise _Unequal
-    if program.range_constraints:
-        raise _Unequal
-    for node in program.graph.nodes:
-        if node.op == "placeholder" or node.op == "output" or node.target is getitem:
-            continue
-        if node.op != "call_function" or not isinstance(node.target, OpOverload) or _counts(node):
-            raise _Unequal
-    together: dict[int, list[FakeTensor]] = {}
-    for value in (n.meta["val"] for n in program.graph.output_node().all_input_nodes if n.op != "placeholder"):
-        if not _is_plain(value):
-            raise _Unequal
-        together.setdefault(value.untyped_storage()._cdata, []).append(value)
-    if any(len(group) > 1 and not any(map(is_whole, group)) for group in together.values()):
-        raise _Unequal  # it is in the decomposed graph that there is what they are parts of
-
-
-# What says of a norm that it takes the mean and variance of its input, and writes them to the running ones: which its schema does not say.
-_TRAINING = ("training", "use_input_stats")
-
-
-def _counts(node: Node) -> bool:
-    """Whether an operation changes running statistics."""
-    given = {a.name: node.kwargs.get(a.name, node.args[i] if i < len(node.args) else None) for i, a in enumerate(node.target._schema.arguments)}
-    return given.get("running_mean") is not None and any(given.get(name) for name in _TRAINING)
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a node's value is a tensor of which everything is known."""
-    return (
-        type(value) is FakeTensor and value.layout is torch.strided and not value.is_conj() and not value.is_neg()
-        and all(type(n) is int for n in (*value.shape, *value.stride(), value.storage_offset()))
-    )
-
-
-def _kinds(graph: Graph) -> dict[Node, _Kind]:
-    """The kind of each operation of ``graph``, but for checks; equal ones are one object."""
-    known: dict[_Kind, _Kind] = {}
-    kinds = {}
-    for node in graph.nodes:
-        if node.op == "call_function" and node.target is not getitem and node.target not in CHECKS:
-            inputs: dict[Node, int] = {}
-            placed = "strided" in str(node.target)  # what asks where in memory a tensor begins: tokens that a loop takes one by one begin anywhere
-            key = node.target, _describe(node.args, inputs), _describe(node.kwargs, inputs), tuple(_tensor(n, placed) for n in inputs), _read(node)
-            kind = _Kind(key, node, tuple(inputs))
-            kinds[node] = known.setdefault(kind, kind)
-    return kinds
-
-
-def _read(node: Node) -> tuple[int, ...]:
-    """The numbers of the results that are read: what others are is not always known, as the places of an embedding_bag."""
-    return tuple(sorted({u.args[1] if u.target is getitem else 0 for u in node.users if u.users or u.target is not getitem}))
-
-
-def _describe(value: Any, inputs: dict[Node, int]) -> Any:
-    """An argument as a value that is equal for equal arguments only; nodes get numbers in ``inputs``."""
-    if isinstance(value, Node):
-        return "input", inputs.setdefault(value, len(inputs))
-    if type(value) in (bool, int, float, complex):
-        return type(value), repr(value)  # -0.0 and 0.0 differ, and so do 1, 1.0 and True
-    if value is None or type(value) in (str, torch.dtype, torch.device, torch.layout, torch.memory_format):
-        return value
-    if isinstance(value, (list, tuple)):
-        return "list", tuple(_describe(v, inputs) for v in value)
-    if isinstance(value, dict):
-        return "dict", tuple((k, _describe(v, inputs)) for k, v in value.items())
-    raise _Unequal
-
-
-def _tensor(node: Node, placed: bool) -> tuple:
-    value = node.meta.get("val")
-    if not _is_plain(value):
-        raise _Unequal
-    return value.dtype, value.device, tuple(value.shape), value.stride(), value.storage_offset() if placed else 0, value.requires_grad
-
-
 # Patterns by what they follow from.  TinyLlama has 40 kinds.
 _remembered: dict[tuple, _Pattern] = {}
 _MOST = 1024  # many times what a model has (no measurement chose it)
@@ -201,7 +99,7 @@ _MOST = 1024  # many times what a model has (no measurement chose it)
 _KEPT = {aten.select.int}
 
 
-def _recall_or_decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _Pattern]:
+def _recall_or_decompose(kinds: list[Kind], table: dict[Any, Callable]) -> dict[Kind, _Pattern]:
     """The patterns of ``kinds``, of which torch makes those that are new; one thread at a time is here, since it traces."""
     process = state(), settings().features(), takes_tf32(), takes_tf32_convolutions(), captures_for_hopper(), registered()
     keys = {kind: (process, kind.key) for kind in kinds if kind.key[0].namespace in NAMESPACES}
@@ -210,14 +108,14 @@ def _recall_or_decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict
     kept = {kind: _itself(kind) for kind in new if kind.key[0] in _KEPT - table.keys()}
     new = [kind for kind in new if kind not in kept]
     made = _decompose_rightly(new, table) if new else {}
-    plain = [k for k, p in made.items() if k in keys and all(_is_plain(v) for n in p.nodes for v in tree_leaves(n.meta["val"]))]
+    plain = [k for k, p in made.items() if k in keys and all(is_plain(v) for n in p.nodes for v in tree_leaves(n.meta["val"]))]
     _remembered.update((keys[kind], made[kind]) for kind in plain)
     while len(_remembered) > _MOST:
         del _remembered[next(iter(_remembered))]
     return {**{kind: _in_mode(pattern, kind) for kind, pattern in found.items()}, **kept, **made}
 
 
-def _itself(kind: _Kind) -> _Pattern:
+def _itself(kind: Kind) -> _Pattern:
     """The operation as it is."""
     graph = Graph()
     copies = {n: _placeholder(graph, n.meta["val"]) for n in kind.inputs}
@@ -225,7 +123,7 @@ def _itself(kind: _Kind) -> _Pattern:
     return _Pattern((node,), tuple(copies.values()), (node,), False)
 
 
-def _in_mode(pattern: _Pattern, kind: _Kind) -> _Pattern:
+def _in_mode(pattern: _Pattern, kind: Kind) -> _Pattern:
     """A pattern whose values are of ``kind``'s program: its graph's, with others of the same form."""
     copies: dict[Node, Node] = {}
     graph = Graph()
@@ -242,14 +140,14 @@ def _alike(value: FakeTensor) -> torch.Tensor:
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
 
 
-def _decompose_rightly(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _Pattern]:
+def _decompose_rightly(kinds: list[Kind], table: dict[Any, Callable]) -> dict[Kind, _Pattern]:
     """What torch makes of the operations, where it is of the dtypes and shapes that they have; others stay whole, which their nodes say."""
     made = _decompose(kinds, table)
     off = {kind.key[0]: reason for kind, pattern in made.items() if (reason := _other_result(kind, pattern))}
     if not off:
         return made
     if not off.keys() <= table.keys():
-        raise _Unequal
+        raise Unequal
     for op, reason in off.items():
         log.warning("%s stays whole: %s", op, reason)
     made = _decompose(kinds, {op: call for op, call in table.items() if op not in off})
@@ -260,11 +158,11 @@ def _decompose_rightly(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_
     return made
 
 
-def _other_result(kind: _Kind, pattern: _Pattern) -> str | None:
+def _other_result(kind: Kind, pattern: _Pattern) -> str | None:
     """How the results of ``pattern`` differ from what the operation's are known to be; None where they do not."""
     value = kind.node.meta["val"]
     pairs = list(zip(value if pattern.is_tuple else (value,), pattern.results, strict=True))
-    for expected, result in (pairs[i] for i in _read(kind.node)):
+    for expected, result in (pairs[i] for i in read_results(kind.node)):
         made = result.meta["val"] if isinstance(result, Node) else result
         if (wanted := describe(expected)) != (found := describe(made)):
             return f"it would become {found}, where it is {wanted}"
@@ -278,7 +176,7 @@ def describe(value: Any) -> str:
     return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(str(n) if isinstance(n, int) else '?' for n in value.shape)}] on {value.device}"
 
 
-def _decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _Pattern]:
+def _decompose(kinds: list[Kind], table: dict[Any, Callable]) -> dict[Kind, _Pattern]:
     """What torch makes of a program of these operations, none of which has to do with another."""
     graph, places, counts = Graph(), [], []
     for kind in kinds:
@@ -298,8 +196,8 @@ def _decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _P
         else:
             counts.append(None)
             made.append(node)
-    if any(not _is_plain(n.meta["val"]) for n in made):
-        raise _Unequal
+    if any(not is_plain(n.meta["val"]) for n in made):
+        raise Unequal
     graph.output(tuple(made))
     with _use_lazy_graph_module(True):  # nothing runs the graph as Python
         decomposed = _decomposed(graph, [p for inputs in places for p in inputs], made, table)
@@ -313,7 +211,7 @@ def _decomposed(graph: Graph, inputs: Sequence[Node], outputs: Sequence[Node], t
     program = run_decompositions(_program(graph, inputs, outputs), table)
     specs = program.graph_signature.input_specs
     if any(s.kind is not InputKind.USER_INPUT for s in specs) or any(s.kind is not OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs):
-        raise _Unequal
+        raise Unequal
     return program.graph
 
 
@@ -342,7 +240,7 @@ def _program(graph: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> E
     )
 
 
-def _patterns(graph: Graph, kinds: Sequence[_Kind], places: Sequence[tuple[Node, ...]], counts: Sequence[int | None]) -> dict[_Kind, _Pattern]:
+def _patterns(graph: Graph, kinds: Sequence[Kind], places: Sequence[tuple[Node, ...]], counts: Sequence[int | None]) -> dict[Kind, _Pattern]:
     order = {n: i for i, n in enumerate(graph.nodes)}
     given, results = iter(n for n in graph.nodes if n.op == "placeholder"), iter(graph.output_node().args[0])
     patterns = {}
@@ -355,14 +253,14 @@ def _patterns(graph: Graph, kinds: Sequence[_Kind], places: Sequence[tuple[Node,
             if node in nodes:
                 continue
             if node.op != "call_function" or node.target is aten.as_strided.default:  # a constant, or strides that hold here alone
-                raise _Unequal
+                raise Unequal
             nodes.add(node)
             waiting += node.all_input_nodes
         patterns[kind] = _Pattern(tuple(sorted(nodes.difference(mine), key=order.__getitem__)), mine, wanted, count is not None)
     return patterns
 
 
-def _substitute(program: ExportedProgram, functional: Graph, kinds: dict[Node, _Kind], patterns: dict[_Kind, _Pattern]) -> Decomposed:
+def _substitute(program: ExportedProgram, functional: Graph, kinds: dict[Node, Kind], patterns: dict[Kind, _Pattern]) -> Decomposed:
     graph = Graph()
     now: dict[Node, Any] = {}  # a node of the result, or a tuple of them, for each of the program's
     for node in functional.nodes:

@@ -79,6 +79,7 @@ def draw_seeds(device: torch.device, count: int) -> list[Tensor]:
 
 
 def is_philox(node: Node) -> bool:
+    """Whether a node computes random numbers from a seed that it is given."""
     return node.op == "call_function" and node.target in (philox, _SCORE_NUMBERS)
 
 

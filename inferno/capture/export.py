@@ -139,6 +139,7 @@ def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic
 
 
 def first_line(error: BaseException) -> str:
+    """An error's class and the first line of its text, at most 500 characters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:500]
 

@@ -33,10 +33,12 @@ def functionalise(graph: Graph) -> Graph | None:
 
 
 def is_mutable(node: Node) -> bool:
+    """Whether a node calls an operation that changes one of its arguments."""
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 
 def writes(node: Node) -> bool:
+    """Whether it changes what is in a tensor's memory."""
     return is_mutable(node) and node.target is not _DETACH
 
 

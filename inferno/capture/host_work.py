@@ -116,5 +116,6 @@ def written(graph: Graph) -> set[int]:
 
 
 def tensors(node: Node) -> list[Tensor]:
+    """The tensors that a node makes."""
     value = node.meta.get("val")
     return [v for v in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(v, Tensor)]

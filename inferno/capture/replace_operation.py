@@ -17,6 +17,7 @@ from inferno.errors import CompileError
 
 
 def varies(node: Node) -> bool:
+    """Whether a size of what a node reads is a symbol."""
     values = [n.meta.get("val") for n in node.all_input_nodes]
     shapes = [v.shape if isinstance(v, torch.Tensor) else (v,) for v in values]
     return any(isinstance(n, SymInt) for shape in shapes for n in shape)

@@ -53,6 +53,7 @@ def memory_order(value: Tensor) -> list[int]:
 
 
 def is_dense(value: Tensor) -> bool:
+    """Whether a tensor begins its memory, and fills it without gaps in some order of its dimensions."""
     if any(not isinstance(n, int) for n in (*value.shape, *value.stride(), value.storage_offset())) or value.is_conj() or value.is_neg():
         return False
     return value.storage_offset() == 0 and value.permute(memory_order(value)).is_contiguous()

@@ -36,6 +36,7 @@ def _parts() -> dict[str, Any] | None:
 
 
 def has_parts() -> bool:
+    """Whether this torch has the parts of tracing that are put together here."""
     return _parts() is not None
 
 

@@ -27,6 +27,7 @@ def symbol_attributes(symbol: Symbol) -> dict[str, ir.Attribute]:
 
 
 def read_symbol(entry: ir.DictAttr) -> Symbol:
+    """The symbol that an argument's attributes describe, as ``symbol_attributes`` writes them."""
     low, high = (ir.IntegerAttr(v).value for v in ir.ArrayAttr(entry[RANGE]))
     return Symbol(
         ir.StringAttr(entry[SYMBOL]).value, low, high,
@@ -35,6 +36,7 @@ def read_symbol(entry: ir.DictAttr) -> Symbol:
 
 
 def symbols_attribute(symbols: Sequence[Symbol]) -> ir.ArrayAttr:
+    """Symbols as an attribute, in order."""
     return ir.ArrayAttr.get([ir.DictAttr.get(symbol_attributes(s)) for s in symbols])
 
 
@@ -83,4 +85,5 @@ def _read(expr: ir.AffineExpr, symbols: Sequence[Symbol]) -> Int:
 
 
 def integer(value: int) -> ir.IntegerAttr:
+    """A number as an attribute of 64 bits."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

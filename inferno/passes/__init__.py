@@ -12,7 +12,7 @@ attributes of the module say.  To read them in order, start with ``pipelines.py`
   ``convolution`` (what such an operation computes), ``shapes`` (sizes as expressions of symbols), ``programs`` (``@main`` and its kernels), ``parts``
   (slices), ``greedy`` (rewriting to a fixed point);
 * ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``selected_products``,
-  ``places`` and ``neighbours`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a pass of another name
+  ``places``, ``neighbours`` and ``gathered_producers`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a pass of another name
   applies).
 """
 
@@ -185,6 +185,7 @@ _PASSES = {name: _place(package, name) for package, group in _SUMMARIES for name
 
 
 def pass_names() -> list[str]:
+    """The names of all passes, in the order of the table."""
     return list(_PASSES)
 
 
@@ -194,6 +195,7 @@ def modules() -> list[str]:
 
 
 def find_pass(name: str) -> Callable:
+    """The function of a pass."""
     module, function = _PASSES[name].split(":")
     return getattr(import_module(module), function)
 

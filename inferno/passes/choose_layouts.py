@@ -10,13 +10,12 @@ from inferno.mlir import func, ir, owner, tensor, walk
 from inferno.passes.affine import projection
 from inferno.passes.contraction import CONVOLUTIONS, has_windows
 from inferno.passes.convolution import Order, sums_taps
-from inferno.passes.generics import (
-    PARALLEL, body, build, clone_body, dims, inputs, inverse, is_copy, is_generic, kinds, maps, substitute,
-)
+from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, inverse, is_copy, is_generic, kinds, maps, substitute
 from inferno.passes.movements import is_free, move, moves, order_before, remake, reshape, sources
 from inferno.passes.orders import Orders, identity
 from inferno.passes.programs import MAIN, programs
-from inferno.passes.shapes import mixed, shape
+from inferno.passes.shapes import shape
+from inferno.passes.size_values import mixed
 
 # Of a generic, what ``build`` makes anew.
 _OWN = ("indexing_maps", "iterator_types", "operandSegmentSizes", "linalg.memoized_indexing_maps")

@@ -14,7 +14,7 @@ is valid only where the reduction is not empty, and only walked in ascending ord
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, dim_of, ir, is_unread, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, backward_slice, dim_of, ir, is_unread, linalg, makes, owner, tensor, users
 from inferno.passes.generics import (
     PARALLEL, Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, loop_sizes, loops_of, maps, outputs,
     substitute, yielded,
@@ -22,9 +22,9 @@ from inferno.passes.generics import (
 from inferno.passes.locations import merge
 from inferno.passes.padding import zero_padding
 from inferno.passes.programs import RESHAPES
-from inferno.passes.shapes import function_of, mixed
+from inferno.passes.shapes import function_of
 from inferno.passes.shapes import number as size_of
-from inferno.passes.shapes import sizes as tensor_sizes
+from inferno.passes.size_values import mixed, sizes as tensor_sizes
 from inferno.symbolic import Int, bounds
 
 EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui"}
@@ -253,18 +253,7 @@ def _factors(sum_: ir.Value, accumulator: ir.Value) -> tuple[ir.Value, ir.Value]
 
 def _needs(value: ir.Value, wanted: list[ir.Value], op: ir.Operation, stop: ir.Value | None = None) -> bool:
     """Whether the body computes ``value`` from one of ``wanted``, other than through ``stop``."""
-    pending, seen = [value], set() if stop is None else {stop}
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        if value in wanted:
-            return True
-        seen.add(value)
-        made = owner(value)
-        if made is not None and made.parent == op:
-            pending += [v for inner in (walk(made) if len(made.regions) else (made,)) for v in inner.operands]
-    return False
+    return any(v in wanted for v in backward_slice([value], lambda made: made.parent == op and (stop is None or not makes(made, stop))))
 
 
 def zero_start(op: ir.Operation) -> ir.Value | None:

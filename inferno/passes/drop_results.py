@@ -3,7 +3,7 @@
 What is left is a reduction of one kind, which generators may regroup.
 """
 
-from inferno.mlir import ir, is_read, is_unread, owner, walk
+from inferno.mlir import backward_slice, ir, is_read, is_unread, walk
 from inferno.passes.generics import body, build, clone_body, covers_loops, inputs, kinds, knows_sizes, maps, outputs, yielded
 
 
@@ -25,17 +25,8 @@ def _needs(op: ir.Operation, dead: list[int]) -> bool:
     """Whether what is read depends on the running value of something that is not."""
     count, values = len(inputs(op)), yielded(op)
     arguments = {body(op).arguments[count + i] for i in dead}
-    pending, seen = [v for i, v in enumerate(values) if i not in dead], set()
-    while pending:
-        value = pending.pop()
-        if value in arguments:
-            return True
-        made = owner(value)
-        if made is None or made in seen or made.parent is None or made.parent.operation != op:
-            continue
-        seen.add(made)
-        pending += [v for o in walk(made) for v in o.operands]
-    return False
+    live = [v for i, v in enumerate(values) if i not in dead]
+    return any(v in arguments for v in backward_slice(live, lambda made: made.parent == op))
 
 
 def _rebuild(op: ir.Operation, dead: list[int]) -> ir.Operation:

@@ -19,7 +19,8 @@ from inferno.passes.generics import (
 )
 from inferno.passes.name_symbols import expand
 from inferno.passes.propagate_reshapes import grouping
-from inferno.passes.shapes import function_of, mixed, reassociation, reassociation_attribute, shape
+from inferno.passes.shapes import function_of, reassociation, reassociation_attribute, shape
+from inferno.passes.size_values import mixed
 from inferno.symbolic import Int
 
 Parts = Mapping[int, Sequence[Int]]

@@ -16,7 +16,8 @@ from inferno.passes.join_slices import read_pieces
 from inferno.passes.padding import known_padding
 from inferno.passes.programs import RESHAPES, is_written
 from inferno.passes.selected_products import product_of
-from inferno.passes.shapes import SizeValues, UnknownSize, function_of, is_dynamic, kept_dimensions, reassociation, shape, sizes, slice_parts
+from inferno.passes.shapes import UnknownSize, function_of, is_dynamic, kept_dimensions, reassociation, shape, slice_parts
+from inferno.passes.size_values import SizeValues, sizes
 from inferno.symbolic import Int, bounds, ceildiv
 
 # Pieces that compute something costly each for itself, and operations between it and them: the sigmoid of a gate whose gradients lie side by side was written
@@ -146,6 +147,7 @@ def _padding(op: ir.Operation, values: SizeValues):
 
 
 def either(condition: ir.Value, then, other, element: ir.Type) -> ir.Value:
+    """A value of type ``element`` that ``then()`` makes where the condition holds, and ``other()`` where not."""
     choice = scf.IfOp(condition, [element], has_else=True)
     for block, make in ((choice.then_block, then), (choice.else_block, other)):
         with ir.InsertionPoint(block):

@@ -12,7 +12,8 @@ from inferno.passes.contraction import has_windows, is_sum_of_products
 from inferno.passes.generics import (
     PARALLEL, body, build, clone_body, dims, inputs, is_generic, kinds, knows_sizes, maps, outputs, substitute, use_count, yielded,
 )
-from inferno.passes.shapes import function_of, mixed, shape
+from inferno.passes.shapes import function_of, shape
+from inferno.passes.size_values import mixed
 from inferno.symbolic import hint, product
 
 

@@ -48,6 +48,7 @@ def _once(read: Callable[..., Any]) -> Callable[..., Any]:
 
 @_once
 def maps_of(indexing: ir.ArrayAttr) -> tuple[ir.AffineMap, ...]:
+    """The indexing maps, of the operands in order."""
     return tuple(m.value for m in indexing)
 
 
@@ -64,6 +65,7 @@ def loops_of_map(map_: ir.AffineMap) -> tuple[int | None, ...]:
 
 @_once
 def kinds_of(iterators: ir.ArrayAttr) -> tuple[str, ...]:
+    """``PARALLEL`` or ``REDUCTION`` for each loop."""
     return tuple(map(_text, iterators))
 
 

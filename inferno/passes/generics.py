@@ -28,10 +28,12 @@ def kinds(op: ir.Operation) -> list[str]:
 
 
 def inputs(op: ir.Operation) -> list[ir.Value]:
+    """The operands that are read."""
     return list(op.operands)[: _input_count(op)]
 
 
 def outputs(op: ir.Operation) -> list[ir.Value]:
+    """The operands that results are computed into, or reductions begin as."""
     return list(op.operands)[_input_count(op) :]
 
 
@@ -42,6 +44,7 @@ def _input_count(op: ir.Operation) -> int:
 
 
 def body(op: ir.Operation) -> ir.Block:
+    """The block that computes an element."""
     return op.regions[0].blocks[0]
 
 
@@ -63,6 +66,7 @@ class Operands:
 
 
 def is_generic(op: ir.Operation | None) -> bool:
+    """Whether an operation is a ``linalg.generic``."""
     return op is not None and op.name == "linalg.generic"
 
 
@@ -140,6 +144,7 @@ def _shape_or_none(value: ir.Value) -> Sequence[Int | None]:
 
 
 def yielded(op: ir.Operation) -> list[ir.Value]:
+    """What the body makes, one value a result."""
     operations = body(op).operations
     return list(operations[len(operations) - 1].operands)
 
@@ -278,6 +283,7 @@ def build(
 
 
 def use_count(value: ir.Value) -> int:
+    """How many operands a value is."""
     return sum(1 for _ in value.uses)
 
 

@@ -1,17 +1,13 @@
 """Import ``x.view(dtype)`` of another kind of type as wide as the tensor's own, which torch-mlir only knows between integers."""
 
 from inferno.mlir import arith, ir, walk
-from inferno.passes.torch_tensors import element_name, load_casts, replace_elementwise
+from inferno.passes.torch_tensors import element_name, replace_elementwise, replace_found
 
 
 def import_bitcasts(module: ir.Module) -> None:
     """Replace every ``torch.aten.view.dtype`` from a float to an integer of as many bits, or back."""
     found = [o for o in walk(module.operation, "torch.aten.view.dtype") if _is_bitcast(*map(element_name, (o.operands[0], o.results[0])))]
-    if found:
-        load_casts(module.context)
-    for op in found:
-        with ir.InsertionPoint(op), op.location:
-            replace_elementwise(op, arith.bitcast)
+    replace_found(module, found, lambda op: replace_elementwise(op, arith.bitcast))
 
 
 def _is_bitcast(source: str, target: str) -> bool:

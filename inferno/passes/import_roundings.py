@@ -5,7 +5,7 @@ But ``x - x.bfloat16().float()`` is what ``x`` has beyond 16 bits, and ``x.half(
 """
 
 from inferno.mlir import arith, ir, walk
-from inferno.passes.torch_tensors import element_name, load_casts, replace_elementwise
+from inferno.passes.torch_tensors import element_name, replace_elementwise, replace_found
 from inferno.passes.widen_arithmetic import ROUNDS
 
 _OPERATION = "torch.aten._to_copy"
@@ -13,12 +13,7 @@ _OPERATION = "torch.aten._to_copy"
 
 def import_roundings(module: ir.Module) -> None:
     """Replace every ``torch.aten._to_copy`` from a number to bf16 or f16 that has not all of its values."""
-    found = [o for o in walk(module.operation, _OPERATION) if _rounds(o)]
-    if found:
-        load_casts(module.context)
-    for op in found:
-        with ir.InsertionPoint(op), op.location:
-            replace_elementwise(op, _round)
+    replace_found(module, [o for o in walk(module.operation, _OPERATION) if _rounds(o)], lambda op: replace_elementwise(op, _round))
 
 
 def _rounds(op: ir.Operation) -> bool:

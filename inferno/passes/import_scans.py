@@ -92,6 +92,7 @@ def pair(low: ir.Value, high: ir.Value) -> ir.Value:
 
 
 def parts(word: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The two floats that are the lower and the upper half of a word of 64 bits."""
     i32, i64, f32 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64), ir.F32Type.get()
     high = arith.shrui(word, arith.constant(i64, 32))
     low, high = (arith.bitcast(f32, arith.trunci(i32, x)) for x in (word, high))

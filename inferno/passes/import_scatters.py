@@ -7,19 +7,14 @@ none it reads behind the end of both, and everywhere it copies both.
 from inferno.mlir import arith, ir, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, build
 from inferno.passes.import_row_extremes import scatter_rows
-from inferno.passes.torch_tensors import broadcast_map, element_name, from_builtin, load_casts, size_of, to_builtin
+from inferno.passes.torch_tensors import broadcast_map, element_name, from_builtin, replace_found, size_of, to_builtin
 
 _ADD = {**dict.fromkeys(("f16", "bf16", "f32", "f64"), arith.addf), **dict.fromkeys(("si64", "si32", "si16", "si8", "ui8"), arith.addi)}
 
 
 def import_scatters(module: ir.Module) -> None:
     """Replace every ``torch.aten.index_put`` at one row of places, of the first dimension, whose size varies."""
-    found = [o for o in walk(module.operation, "torch.aten.index_put") if _at_a_row(o)]
-    if found:
-        load_casts(module.context)
-    for op in found:
-        with ir.InsertionPoint(op), op.location:
-            _replace(op)
+    replace_found(module, [o for o in walk(module.operation, "torch.aten.index_put") if _at_a_row(o)], _replace)
 
 
 def _at_a_row(op: ir.Operation) -> bool:

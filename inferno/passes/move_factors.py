@@ -10,7 +10,8 @@ from inferno.mlir import arith, constant_number, ir, owner, tensor, walk
 from inferno.passes.contraction import is_contraction, is_factor, live_readers
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, knows_sizes, maps, outputs, yielded
 from inferno.passes.programs import root_of
-from inferno.passes.shapes import function_of, sizes
+from inferno.passes.shapes import function_of
+from inferno.passes.size_values import sizes
 
 
 def move_factors(module: ir.Module) -> None:

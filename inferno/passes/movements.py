@@ -10,7 +10,8 @@ from inferno.passes.convolution import Order
 from inferno.passes.name_symbols import expand
 from inferno.passes.programs import RESHAPES
 from inferno.passes.propagate_reshapes import grouping
-from inferno.passes.shapes import function_of, mixed, reassociation, reassociation_attribute, shape, static
+from inferno.passes.shapes import function_of, reassociation, reassociation_attribute, shape, static
+from inferno.passes.size_values import mixed
 from inferno.symbolic import Int
 
 _SAME = ("tensor.pad", "tensor.concat", "tensor.extract_slice", "tensor.insert_slice")

@@ -12,9 +12,9 @@ from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, is_read, is_unread, owner, tensor, walk
 from inferno.passes.programs import find_main
 from inferno.passes.shapes import (
-    UnknownSize, argument_attributes, function_of, is_dynamic, materialise, mixed, number, reassociation_attribute, shape, static,
-    symbol_arguments, truth,
+    UnknownSize, argument_attributes, function_of, is_dynamic, number, reassociation_attribute, shape, static, symbol_arguments, truth,
 )
+from inferno.passes.size_values import materialise, mixed
 from inferno.symbolic import Int, Size, floordiv, product, quotient
 
 

@@ -9,7 +9,8 @@ from inferno.passes.generics import (
     body, build, clone_body, clone_uncast, inputs, is_copy, is_elementwise, is_generic, kinds, knows_sizes, maps, outputs, yielded,
 )
 from inferno.passes.programs import VIEWS
-from inferno.passes.shapes import function_of, sizes
+from inferno.passes.shapes import function_of
+from inferno.passes.size_values import sizes
 
 _WIDENINGS = ("arith.extf", "arith.extsi", "arith.extui")
 _LEAST = 8  # bits of what memory holds as it is

@@ -91,6 +91,7 @@ def _whole(value: ir.Value) -> ir.Value:
 
 
 def generic_around(op: ir.Operation) -> ir.Operation | None:
+    """The ``linalg.generic`` whose body an operation is in, at any depth; None outside of one."""
     parent = op.parent
     while parent is not None and parent.name not in ("linalg.generic", "func.func"):
         parent = parent.parent

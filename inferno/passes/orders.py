@@ -19,6 +19,7 @@ Keys = list[int | None]
 
 
 def identity(value: ir.Value) -> Order:
+    """The order in which a tensor's dimensions are."""
     return tuple(range(value.type.rank))
 
 

@@ -20,7 +20,8 @@ from inferno.passes.generics import REDUCTION, inputs, kinds
 from inferno.passes.kernel_names import Names
 from inferno.passes.locations import describe
 from inferno.passes.programs import MAIN, VIEWS, programs
-from inferno.passes.shapes import SizeValues, UnknownSize, function_of, materialise, number, shape, sizes
+from inferno.passes.shapes import UnknownSize, function_of, number, shape
+from inferno.passes.size_values import SizeValues, materialise, sizes
 from inferno.symbolic import Int, Size, Symbol, bounds, divisor, hint, size_of, symbols_of
 
 _KEPT = VIEWS | {"tensor.empty", "func.call", "func.return"}

@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 from inferno.mlir import ir, owner, tensor
 from inferno.passes.affine import renumber
 from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, kinds, maps, outputs, started_like, substitute
-from inferno.passes.shapes import function_of, mixed, shape, static
+from inferno.passes.shapes import function_of, shape, static
+from inferno.passes.size_values import mixed
 from inferno.symbolic import Int
 
 Part = tuple[Int, Int, Int]  # of a dimension: where it begins, how many there are, and how far apart
@@ -27,6 +28,7 @@ def inside(outer: Sequence[Part], kept: Sequence[int], inner: Sequence[Part]) ->
 
 
 def type_of(value: ir.Value) -> ir.RankedTensorType | None:
+    """A tensor's type; None of any other value."""
     return value.type if isinstance(value.type, ir.RankedTensorType) else None
 
 

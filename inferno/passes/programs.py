@@ -81,6 +81,12 @@ def takes_tf32(kernel: ir.OpView) -> bool:
     return PRECISION in kernel.attributes and ir.StringAttr(kernel.attributes[PRECISION]).value == "tf32"
 
 
+def keep_precision(kernel: ir.OpView, of: ir.OpView) -> None:
+    """Let a kernel's products of float32 numbers be computed as those ``of`` another one, which it has taken."""
+    if PRECISION in of.attributes:
+        kernel.attributes[PRECISION] = of.attributes[PRECISION]
+
+
 def takes_unmeasured(op: ir.Operation) -> bool:
     """Whether the module around ``op`` asks for generators that no GPU has run yet."""
     return _says(op, UNMEASURED)

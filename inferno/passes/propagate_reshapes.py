@@ -14,8 +14,9 @@ from inferno.passes.generics import body, build, clone_body, dims, inputs, is_co
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.name_symbols import common_groups, expand
 from inferno.passes.programs import RESHAPES
-from inferno.passes.shapes import function_of, mixed, reassociation_attribute, shape, static
+from inferno.passes.shapes import function_of, reassociation_attribute, shape, static
 from inferno.passes.shapes import reassociation as reassociation_of
+from inferno.passes.size_values import mixed
 from inferno.symbolic import Int, product
 
 

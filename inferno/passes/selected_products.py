@@ -5,7 +5,7 @@ What follows a selection element by element is its end.  Anything else, such as 
 all, which is as many times as much as there are matrices.
 """
 
-from inferno.mlir import ir, owner, users, walk
+from inferno.mlir import backward_slice, ir, owner, users, walk
 from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.generics import PARALLEL, inputs, is_elementwise, kinds, loop_of, maps
 
@@ -78,5 +78,4 @@ def _rounded(made: ir.Operation) -> ir.Operation | None:
 
 def _depends(value: ir.Value, loop: int) -> bool:
     """Whether a place is computed of the number of a loop."""
-    made = owner(value)
-    return made is not None and (loop_of(value) == loop or any(_depends(v, loop) for v in made.operands))
+    return any(loop_of(v) == loop for v in backward_slice([value]))

@@ -9,7 +9,7 @@ together behind their reduction.  It is done where all pieces are as long, and w
 from dataclasses import dataclass, field
 from math import prod
 
-from inferno.mlir import arith, clone_onto, dim_of, ir, is_read, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, backward_slice, clone_onto, dim_of, ir, is_read, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.generics import (
     PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, is_generic, is_widening, kinds, loops_of, maps, outputs, yielded,
@@ -167,19 +167,7 @@ def _along(map_: ir.AffineMap, loop: int) -> list[int]:
 
 def _counts(op: ir.Operation, number: ir.Operation) -> bool:
     """Whether a result that something reads depends on a loop's number."""
-    return any(_depends(v, number.results[0]) for r, v in zip(op.results, yielded(op)) if is_read(r))
-
-
-def _depends(value: ir.Value, other: ir.Value) -> bool:
-    seen, pending = set(), [value]
-    while pending:
-        value = pending.pop()
-        if value == other:
-            return True
-        if value not in seen and (made := owner(value)) is not None:
-            pending += made.operands
-        seen.add(value)
-    return False
+    return number.results[0] in backward_slice(v for r, v in zip(op.results, yielded(op)) if is_read(r))
 
 
 def _term(op: ir.Operation) -> ir.Value | None:
@@ -198,7 +186,7 @@ def _term(op: ir.Operation) -> ir.Value | None:
     if last.name == "arith.addf" and length <= _SHORT:
         return None
     term = next(v for v in last.operands if v != running)
-    return None if _depends(term, running) else term
+    return None if running in backward_slice([term]) else term
 
 
 def _can_be_cut(value: ir.Value, dim: int) -> bool:

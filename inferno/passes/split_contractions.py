@@ -8,8 +8,8 @@ from inferno.mlir import clone_onto, dim_of, func, ir, linalg, owner, tensor, wa
 from inferno.passes.affine import projection, renumber
 from inferno.passes.contraction import EXTENSIONS, FusedContraction, alike, is_contraction, parse_fused
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, loop_sizes, maps, outputs, substitute
-from inferno.passes.shapes import function_of, mixed
-from inferno.passes.shapes import sizes as tensor_sizes
+from inferno.passes.shapes import function_of
+from inferno.passes.size_values import mixed, sizes as tensor_sizes
 
 
 def split_contractions(module: ir.Module | func.FuncOp, ended: bool = False) -> None:

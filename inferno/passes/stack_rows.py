@@ -16,12 +16,11 @@ from inferno.passes.affine import factors_in
 from inferno.passes.contraction import CONVOLUTIONS, has_windows, pads_convolutions
 from inferno.passes.convolution import is_small
 from inferno.passes.expand_pieces import either, element_of
-from inferno.passes.generics import (
-    PARALLEL, REDUCTION, body, build, clone_body, dims, index, inputs, kinds, knows_sizes, loop_sizes, maps, outputs, substitute,
-)
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, dims, index, inputs, kinds, knows_sizes, loop_sizes, maps, outputs, substitute
 from inferno.passes.padding import padding
 from inferno.passes.programs import MAIN, programs
-from inferno.passes.shapes import function_of, mixed, shape
+from inferno.passes.shapes import function_of, shape
+from inferno.passes.size_values import mixed
 from inferno.symbolic import Int, hint, product
 
 _WHOLE = 8  # elements of 16 bits in what the copy engine reads

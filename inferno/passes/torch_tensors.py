@@ -18,9 +18,8 @@ def load_casts(context: ir.Context) -> None:
         run_upstream(ir.Module.create(ir.Location.unknown()), "torch-backend-to-linalg-on-tensors-backend-pipeline")
 
 
-def replace_operators(module: ir.Module, names: Container[str], rewrite: Callable[[ir.Operation], None]) -> None:
-    """Rewrite each ``torch.operator`` with one of these names, at the insertion point in front of it, with the dialect of the casts at hand."""
-    found = [o for o in walk(module.operation, "torch.operator") if operator_name(o) in names]
+def replace_found(module: ir.Module, found: Sequence[ir.Operation], rewrite: Callable[[ir.Operation], None]) -> None:
+    """Rewrite each of these operations, at the insertion point in front of it, with the dialect of the casts at hand."""
     if found:
         load_casts(module.context)
     for op in found:
@@ -28,7 +27,13 @@ def replace_operators(module: ir.Module, names: Container[str], rewrite: Callabl
             rewrite(op)
 
 
+def replace_operators(module: ir.Module, names: Container[str], rewrite: Callable[[ir.Operation], None]) -> None:
+    """The same of each ``torch.operator`` with one of these names."""
+    replace_found(module, [o for o in walk(module.operation, "torch.operator") if operator_name(o) in names], rewrite)
+
+
 def operator_name(op: ir.Operation) -> str:
+    """What a ``torch.operator`` is called in torch."""
     return ir.StringAttr(op.attributes["name"]).value
 
 
@@ -38,6 +43,7 @@ def to_builtin(value: ir.Value) -> ir.Value:
 
 
 def builtin_type(type_: ir.Type) -> ir.RankedTensorType:
+    """The builtin tensor type of torch's; PassError where that does not say sizes."""
     text = str(type_)
     if not text.startswith("!torch.vtensor<["):
         raise PassError(f"{text} does not say its sizes")

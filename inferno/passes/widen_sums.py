@@ -6,11 +6,9 @@ a few rows or columns may be better off among the rows that other kernels make o
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, walk
 from inferno.passes.contraction import is_contraction, zero_start
-from inferno.passes.generics import (
-    PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, loop_sizes, loops_of, maps, only_user, outputs,
-)
+from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, loop_sizes, loops_of, maps, only_user, outputs
 from inferno.passes.shapes import function_of
-from inferno.passes.shapes import sizes as tensor_sizes
+from inferno.passes.size_values import sizes as tensor_sizes
 from inferno.passes.widen_arithmetic import ROUNDS, drop_round_trips
 from inferno.symbolic import hint, product
 

@@ -11,7 +11,8 @@ from inferno.passes.generics import (
     take_place, yielded,
 )
 from inferno.passes.programs import root_of
-from inferno.passes.shapes import function_of, shape, sizes
+from inferno.passes.shapes import function_of, shape
+from inferno.passes.size_values import sizes
 from inferno.passes.widen_arithmetic import ROUNDS, drop_round_trips
 from inferno.symbolic import hint, product
 

@@ -15,7 +15,8 @@ from inferno.passes.affine import renumber
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, knows_sizes, loop, loop_of, loops_of, maps, substitute, yielded
 from inferno.passes.movements import insert, reshape, spread
 from inferno.passes.programs import is_written, readers, root_of
-from inferno.passes.shapes import function_of, mixed, number, reassociation_attribute, shape, static
+from inferno.passes.shapes import function_of, number, reassociation_attribute, shape, static
+from inferno.passes.size_values import mixed
 from inferno.symbolic import Int, bounds, product
 
 WRITES = "inferno.write_slices"

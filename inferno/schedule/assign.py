@@ -15,7 +15,7 @@ from inferno.schedule.known import key_of, set_asked, take_known
 from inferno.schedule.matmul.cublaslt import refusal
 from inferno.schedule.matmul.weigh_library import weigh
 from inferno.schedule.passes.calls import inputs_of
-from inferno.schedule.passes.merge_calls import waits
+from inferno.schedule.passes.edges import waits
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 

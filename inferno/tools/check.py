@@ -1,4 +1,4 @@
-"""Is a compiled model right?  Its results against eager's and against float64."""
+"""A model's results in float64, which its compiled results are compared with (``runtime/check/comparison.py``)."""
 
 import copy
 from collections.abc import Callable
@@ -9,12 +9,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from inferno.runtime.check.comparison import Comparison, compare
 from inferno.runtime.check.isolation import run_isolated
 
 _LARGE = 1 << 30  # bytes of parameters; a copy in float64 has four times as many in bfloat16
-
-__all__ = ["Comparison", "compare", "reference", "to_float64"]
 
 
 def to_float64(value: Any) -> Any:

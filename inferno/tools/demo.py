@@ -5,7 +5,8 @@ import sys
 import torch
 
 import inferno
-from inferno.tools.check import compare, reference
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import reference
 from inferno.tools.versus import render, versus
 
 

@@ -48,6 +48,7 @@ def run_package(options: argparse.Namespace) -> int:
 
 
 def explain_package(options: argparse.Namespace) -> int:
+    """Print a package's table of kernels; the command's exit status."""
     from rich.console import Console
 
     sys.stdout.write(_load(options, "cpu").explain().render(max(120, Console().width)))
@@ -55,6 +56,7 @@ def explain_package(options: argparse.Namespace) -> int:
 
 
 def print_package(options: argparse.Namespace) -> int:
+    """Print a stage that was saved; the command's exit status."""
     sys.stdout.write(_load(options, "cpu").ir(options.ir))
     return 0
 

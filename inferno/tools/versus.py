@@ -9,7 +9,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from inferno.tools.check import compare, reference
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import reference
 from inferno.tools.timing import call_times, device_times
 
 log = logging.getLogger(__name__)

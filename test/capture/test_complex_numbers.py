@@ -8,7 +8,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import inferno
 from inferno.capture.complex_numbers import split_complex
-from inferno.tools.check import compare
+from inferno.runtime.check.comparison import compare
 
 torch.manual_seed(0)
 aten = torch.ops.aten

@@ -8,7 +8,8 @@ from decomposition_checks import EDGES, OF_NUMBERS, aten, check, inf, nan, norma
 
 import inferno
 from inferno.capture.decompositions import lists, own
-from inferno.tools.check import compare, to_float64
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import to_float64
 
 
 

@@ -6,7 +6,7 @@ import torch
 import inferno
 from inferno.capture import capture
 from inferno.capture.decompositions.embedding import even_bags
-from inferno.tools.check import compare
+from inferno.runtime.check.comparison import compare
 
 bag = torch.nn.functional.embedding_bag
 PLACES = torch.tensor([[1, 2, 4], [5, 0, 0], [2, 2, 2], [3, 1, 5]])

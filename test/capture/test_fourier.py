@@ -9,7 +9,7 @@ import inferno
 from inferno.capture.decompositions import fourier, own
 from inferno.capture.decompositions.fourier import factors
 from inferno.capture.devices import capturing_for
-from inferno.tools.check import compare
+from inferno.runtime.check.comparison import compare
 
 aten = torch.ops.aten
 LENGTHS = (1, 2, 3, 8, 14, 20, 30, 64, 100, 400, 512, 1024, 4096)

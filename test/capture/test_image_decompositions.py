@@ -6,7 +6,8 @@ from decomposition_checks import aten, check, inf, normal, same, whole
 
 import inferno
 from inferno.capture.decompositions import own
-from inferno.tools.check import compare, to_float64
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import to_float64
 
 
 

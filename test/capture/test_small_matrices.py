@@ -14,7 +14,7 @@ from inferno.capture.decompositions import table
 from inferno.capture.decompositions.small_matrices import det, inv_ex, slogdet, solve_ex
 from inferno.capture.devices import capturing_for
 from inferno.capture.small_matrices import expand_small_matrices
-from inferno.tools.check import compare
+from inferno.runtime.check.comparison import compare
 
 aten = torch.ops.aten
 

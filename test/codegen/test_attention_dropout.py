@@ -12,7 +12,7 @@ from inferno.codegen import generate
 from inferno.runtime.workers import jobs
 from inferno.schedule.attention import dropout as attention_dropout
 from inferno.schedule.attention.attention_gradients import AttentionGradients
-from inferno.schedule.attention.gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.gradient_parser import parse_attention_gradient
 from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.attention.schedule import Attention
 

@@ -15,7 +15,7 @@ from inferno.capture import scored_attention, trained_attention
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention.attention_gradients import AttentionGradients, brought_masks, candidates, choose, fits, held, read, tile_gradient
-from inferno.schedule.attention.gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.gradient_parser import parse_attention_gradient
 from inferno.schedule.attention.masks import widths
 from inferno.schedule.spaces import attention_gradients as spaces
 

@@ -21,7 +21,7 @@ from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention import kept_scores
 from inferno.schedule.attention.attention_gradients import AttentionGradients, candidates, choose, read
-from inferno.schedule.attention.gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.gradient_parser import parse_attention_gradient
 from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.spaces import attention_gradients as spaces

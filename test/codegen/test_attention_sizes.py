@@ -16,7 +16,7 @@ from inferno.schedule.attention.attention import choose
 from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.size_ranges import BySize
 
 sdpa = torch.nn.functional.scaled_dot_product_attention
 B, S, T = Dim("b", min=1, max=64), Dim("s", min=1, max=8192), Dim("t", min=1, max=8192)

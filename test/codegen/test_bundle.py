@@ -20,7 +20,7 @@ from inferno.schedule.composite import bundle
 from inferno.schedule.composite.bundle import Bundle
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.bundle_kernels import BUNDLE
-from inferno.schedule.reductions.reductions import Reductions
+from inferno.schedule.reductions.reduction_schedule import Reductions
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -12,11 +12,12 @@ from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
+from inferno.runtime.check.comparison import compare
 from inferno.schedule import spaces
 from inferno.schedule.assign import kernels
 from inferno.schedule.matmul import direct
 from inferno.schedule.matmul.direct import Direct
-from inferno.tools.check import compare, reference
+from inferno.tools.check import reference
 
 F = torch.nn.functional
 bf16, f16, f32 = torch.bfloat16, torch.float16, torch.float32

@@ -13,12 +13,13 @@ from universal_program import SimulatedModel
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.programs import UNMEASURED
+from inferno.runtime.check.comparison import compare
 from inferno.schedule import spaces
 from inferno.schedule.assign import kernels
 from inferno.schedule.matmul import direct_bf16x6
 from inferno.schedule.matmul.direct_bf16x6 import DirectBf16x6
 from inferno.target import find_target
-from inferno.tools.check import compare, reference
+from inferno.tools.check import reference
 
 USUAL = DirectBf16x6(32, 16, 8, 2)
 right = partial(assert_product_right, direct_bf16x6)

@@ -12,7 +12,7 @@ from universal_program import SimulatedModel, assert_assembles
 
 import inferno
 from inferno.runtime.plan.plan import at_sizes
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.schedule.maps import elementwise
 from inferno.schedule.matmul import simt
 from inferno.schedule.matmul.parser import parse_contraction

@@ -11,7 +11,7 @@ from universal_program import SimulatedModel
 from inferno.capture import flex_attention
 from inferno.codegen.attention.tiles import TileOrder
 from inferno.schedule.attention.attention_gradients import AttentionGradients
-from inferno.schedule.attention.gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.gradient_parser import parse_attention_gradient
 from inferno.schedule.attention.schedule import Attention
 
 

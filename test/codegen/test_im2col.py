@@ -17,7 +17,7 @@ from inferno.passes.programs import UNMEASURED
 from inferno.schedule.assign import choose as assign
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.schedule.convolution import halo
 from inferno.schedule.convolution.im2col import Im2col, choose, parse_unfolded
 from inferno.schedule.spaces import find

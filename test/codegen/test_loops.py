@@ -12,10 +12,11 @@ from universal_cases import CASES
 import inferno
 from inferno.mlir import func, ir, idle_context
 from inferno.runtime.build import build_from
+from inferno.runtime.check.comparison import compare
 from inferno.runtime.launch.cpu import Code, CpuExecutable
 from inferno.runtime.plan.plan import read_plan
 from inferno.target import TARGETS
-from inferno.tools.check import compare, reference
+from inferno.tools.check import reference
 
 randn = torch.randn
 

@@ -11,11 +11,12 @@ from mma_choice import mma
 from universal_program import SimulatedModel
 
 from inferno.mlir import ir, idle_context
+from inferno.runtime.check.comparison import compare
 from inferno.schedule.assign import kernels
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.mma import _CANDIDATES, _DOUBLE, Mma, candidates
 from inferno.target import find_target
-from inferno.tools.check import compare, reference
+from inferno.tools.check import reference
 
 F = torch.nn.functional
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64

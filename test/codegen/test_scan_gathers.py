@@ -9,7 +9,7 @@ from universal_program import SimulatedModel
 
 import inferno
 from inferno.schedule.scans import scans
-from inferno.schedule.scans.scans import Scans
+from inferno.schedule.scans.scan_schedule import Scans
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

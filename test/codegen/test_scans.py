@@ -13,7 +13,7 @@ from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.scans import scans
-from inferno.schedule.scans.scans import Scans
+from inferno.schedule.scans.scan_schedule import Scans
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -5,10 +5,10 @@ import torch
 from universal_program import SimulatedModel
 
 from inferno.capture import scored_attention, trained_attention
-from inferno.schedule.attention.attention import Attention
 from inferno.schedule.attention.attention_gradients import AttentionGradients
-from inferno.schedule.attention.gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.gradient_parser import parse_attention_gradient
 from inferno.schedule.attention.parser import parse_attention
+from inferno.schedule.attention.schedule import Attention
 
 PASSES = "fuse-attention{target=sm_90a always=1},fuse-attention-gradients{target=sm_90a always=1%s}"
 SEED = torch.tensor(5_000_000_123_456_789)

@@ -14,7 +14,7 @@ from inferno.runtime.workers import jobs
 from inferno.schedule.analysis.kernel_parts import parts_of
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.composite import by_size
+from inferno.schedule.composite import size_ranges
 from inferno.schedule.composite.siblings import Siblings
 from inferno.target import find_target
 
@@ -244,7 +244,7 @@ def test_what_copies_an_operand_stays_apart(rows, terms):
 def test_rows_that_vary(monkeypatch):
     """One launch with schedules for ranges of rows, whose blocks are as many as the most rows of each need."""
     torch.manual_seed(0)
-    monkeypatch.setattr(by_size, "_GAIN", 0.0)  # ranges even where they gain next to nothing
+    monkeypatch.setattr(size_ranges, "_GAIN", 0.0)  # ranges even where they gain next to nothing
 
     def three(x, q, k, v):
         return F.linear(x, q), F.relu(F.linear(x, k)), F.linear(x, v)

@@ -7,7 +7,7 @@ import torch
 from kernels import TARGET
 from sized_models import assert_right_at_all_sizes
 
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.schedule.rows import sized_columns
 
 F = torch.nn.functional

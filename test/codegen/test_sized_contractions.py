@@ -15,7 +15,7 @@ from inferno.mlir import idle_context, ir, new_context, walk
 from inferno.runtime.report import read_schedule
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.composite.by_size import BySize, along, spans_of
+from inferno.schedule.composite.size_ranges import BySize, along, spans_of
 from inferno.schedule.matmul import wgmma
 from inferno.schedule.matmul.bf16x6 import Bf16x6
 from inferno.schedule.matmul.parser import parse_contraction

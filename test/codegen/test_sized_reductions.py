@@ -8,7 +8,7 @@ from kernels import TARGET
 from universal_program import SimulatedModel
 
 from inferno.schedule.reductions import reductions
-from inferno.schedule.reductions.reductions import Reductions
+from inferno.schedule.reductions.reduction_schedule import Reductions
 from inferno.target import STATIC_SHARED
 
 

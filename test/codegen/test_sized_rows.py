@@ -10,7 +10,7 @@ from torch.export import Dim
 from sized_models import assert_right_at_all_sizes
 from universal_program import SimulatedModel
 
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.schedule.rows import sized_rows
 
 F = torch.nn.functional

@@ -9,9 +9,9 @@ from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
 
 from inferno.capture.running import recurrence
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.schedule.scans import scans, sized_scans
-from inferno.schedule.scans.scans import Scans
+from inferno.schedule.scans.scan_schedule import Scans
 
 AUTO = Dim.AUTO
 bf16 = torch.bfloat16

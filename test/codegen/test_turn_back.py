@@ -9,7 +9,7 @@ from universal_program import SimulatedModel
 
 from inferno.schedule import assign
 from inferno.schedule.maps.elementwise import Elementwise
-from inferno.schedule.reductions.reductions import Reductions
+from inferno.schedule.reductions.reduction_schedule import Reductions
 from inferno.schedule.rows.row_schedule import Rows
 from inferno.target import find_target
 

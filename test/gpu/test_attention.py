@@ -9,8 +9,9 @@ from on_gpu import on_hopper
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import inferno
+from inferno.runtime.check.comparison import compare
 from inferno.schedule.attention.schedule import Attention
-from inferno.tools.check import compare, reference
+from inferno.tools.check import reference
 
 F = torch.nn.functional
 

@@ -7,7 +7,8 @@ from on_gpu import on_hopper
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import inferno
-from inferno.tools.check import compare, reference
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import reference
 
 F = torch.nn.functional
 

@@ -7,7 +7,8 @@ from checks import in_threads
 from torch import nn
 
 import inferno
-from inferno.tools.check import compare, reference
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import reference
 
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 OTHER = torch.device("cuda", 1)

@@ -13,10 +13,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal
 
 import inferno
+from inferno.runtime.check.comparison import compare
 from inferno.schedule import assign, spaces
 from inferno.schedule.matmul import dual, dual_bf16x6, dual_vectors
 from inferno.target import find_target
-from inferno.tools.check import compare
 
 F = torch.nn.functional
 TARGET = find_target("sm_90a")

@@ -8,7 +8,8 @@ from paged_cases import CASES, cache_of, operands, poisoned
 from torch.export import Dim
 
 import inferno
-from inferno.tools.check import compare, reference
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import reference
 
 pytestmark = [
     on_hopper,

@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_leaves
 from universal_program import compile_universal
 
 from inferno.schedule.scans import scans
-from inferno.schedule.scans.scans import Scans
+from inferno.schedule.scans.scan_schedule import Scans
 from inferno.target import find_target
 
 pytestmark = on_hopper

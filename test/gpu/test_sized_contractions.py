@@ -9,7 +9,8 @@ from on_gpu import on_hopper
 from torch.export import Dim
 
 import inferno
-from inferno.tools.check import compare
+
+from inferno.runtime.check.comparison import compare
 
 F = torch.nn.functional
 

@@ -6,7 +6,8 @@ from checks import assert_close_to_float64
 from torch._higher_order_ops import scan, while_loop
 
 import inferno
-from inferno.tools.check import compare, reference
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import reference
 
 
 def branches(x, y):

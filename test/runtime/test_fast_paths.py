@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 import inferno
-from inferno.tools.check import compare, reference
+from inferno.runtime.check.comparison import compare
+from inferno.tools.check import reference
 
 
 @pytest.mark.covering(most=1)

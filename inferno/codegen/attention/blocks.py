@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary
-from inferno.codegen.nvvm.builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, loop, only_if, special_register, store
+from inferno.codegen.nvvm.builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, loop, special_register, store
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, ir
 from inferno.schedule.attention.listed_blocks import HIDDEN, MASKED, WHOLE, Blocks

@@ -6,17 +6,15 @@ four neighbours a thread, by all threads, each of which reads all shares at once
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 
 from inferno.codegen.attention.frame import Frame
 from inferno.codegen.attention.softmax import Softmax, fma, maximum
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.builder import (
-    CLUSTER, Words, load_shared, loop, only_if, operation, pointer_type, shared_pointer, store, widen_pointer,
-)
+from inferno.codegen.nvvm.builder import CLUSTER, Words, load_shared, loop, operation, pointer_type, shared_pointer, store, widen_pointer
 from inferno.mlir import arith, ir, nvvm
 from inferno.passes.generics import float32
 from inferno.schedule.attention.schedule import GAP
@@ -137,7 +135,7 @@ class Shares:
                     sums += [self.read(s, *place) for s in shares[begin:begin + _AT_ONCE]]
                 found = [[self.merge(sums)] for sums in found]
             for at, place, (sums,) in zip(numbers, places, found):
-                with nullcontext() if whole else only_if(words.less(at, count)):
+                with only_if(None if whole else words.less(at, count)):
                     take(*place, sums)
 
         if count <= turns * THREADS:

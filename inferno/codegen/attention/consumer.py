@@ -21,13 +21,14 @@ from inferno.codegen.attention.softmax import HALVES, Softmax, State, fma, logar
 from inferno.codegen.attention.split_keys import Splits
 from inferno.codegen.attention.tiles import Place
 from inferno.codegen.attention.turns import Turns
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.pair_epilogue import PairEpilogue
 from inferno.codegen.matmul.wgmma_epilogue import Warpgroup
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import loop, only_if, opaque
+from inferno.codegen.nvvm.builder import loop, opaque
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.mlir import arith, ir, nvvm
@@ -266,7 +267,7 @@ class Consumer:
         shares.barrier()  # another warp may still multiply
         shares.leave(shares.own, sums, largest, totals)
         meet_parts()
-        with nullcontext() if f.adders > 1 else only_if(words.equal(f.rank, 0)):
+        with only_if(None if f.adders > 1 else words.equal(f.rank, 0)):
             blocks = [shares.block(rank) for rank in range(f.schedule.parts)]
             if splits is not None:
                 shares.add_up(blocks, splits.leave_at(tile))
@@ -291,7 +292,7 @@ class Consumer:
             (inverse,) = self.softmax.reciprocals([sums.total], f.kernel.safe)
             query, all_there = words.add(place.first, row), is_multiple(f.tiling.queries.size, f.rows)
             values = [arith.mulf(x, inverse) for x in sums.columns]
-            with nullcontext() if all_there else only_if(words.less(query, f.tiling.queries.size)):
+            with only_if(None if all_there else words.less(query, f.tiling.queries.size)):
                 for access, tensor in results:
                     self.write_columns(access, tensor, query, column, values)
 
@@ -359,4 +360,5 @@ class Consumer:
 
 
 def cut(values: Sequence[ir.Value], count: int) -> tuple[list[ir.Value], list[ir.Value]]:
+    """The first ``count`` values, and the others."""
     return list(values[:count]), list(values[count:])

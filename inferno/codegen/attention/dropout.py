@@ -79,6 +79,7 @@ class Drops:
 
 
 def magnitude(x: ir.Value) -> ir.Value:
+    """A float without its sign."""
     return operation("math.absf", [x.type], [x])
 
 

@@ -21,11 +21,12 @@ from inferno.codegen.attention.gradients_consumer import Consumer, OuterPlace, R
 from inferno.codegen.attention.gradients_frame import Frame, linear
 from inferno.codegen.attention.gradients_numbers import NumberedPairs, Numbers
 from inferno.codegen.attention.products import awaited, undefined
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.wgmma_epilogue import store_transposed
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import assembly, integer_type, loop, only_if, opaque, shared_pointer, store, widen_pointer
+from inferno.codegen.nvvm.builder import assembly, integer_type, loop, opaque, shared_pointer, store, widen_pointer
 from inferno.codegen.nvvm.mbarriers import Barriers, Position, Ring
 from inferno.codegen.nvvm.tensor_core import Tile, matrix_address, multiply_registers
 from inferno.mlir import ir, nvvm

@@ -15,12 +15,13 @@ from inferno.codegen.attention.scores import Scores
 from inferno.codegen.attention.softmax import HALVES, fma, pack_weights, power_of_two
 from inferno.codegen.attention.tiles import Place
 from inferno.codegen.attention.turns import Turns
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.pair_epilogue import PairEpilogue
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import loop, only_if, opaque
+from inferno.codegen.nvvm.builder import loop, opaque
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.codegen.nvvm.tensor_core import matrix_address, multiply_registers
 from inferno.mlir import arith, ir, nvvm, scf

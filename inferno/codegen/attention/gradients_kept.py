@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from inferno.codegen.attention.gradients_frame import Frame, kept_place, linear
 from inferno.codegen.attention.tiles import Place
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.wgmma_epilogue import Warpgroup, store_transposed
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.mlir import ir, nvvm
 

@@ -12,9 +12,10 @@ from inferno.codegen.attention.gradients_frame import Order, PointAxes, Points, 
 from inferno.codegen.attention.products import awaited, fence
 from inferno.codegen.attention.results import Results
 from inferno.codegen.attention.tiles import Place
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import loop, only_if
+from inferno.codegen.nvvm.builder import loop
 from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.codegen.nvvm.tensor_core import Tile, matrix_address, multiply_registers
 from inferno.mlir import ir, nvvm

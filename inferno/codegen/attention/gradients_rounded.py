@@ -3,10 +3,11 @@
 from inferno.codegen.attention.cluster_shares import load_floats
 from inferno.codegen.attention.gradients_consumer import result_of, stored
 from inferno.codegen.attention.results import Results
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import lanes_of
 from inferno.codegen.matmul.wgmma_epilogue import Warpgroup
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import Words, only_if, special_register, uniform, widen_pointer
+from inferno.codegen.nvvm.builder import Words, special_register, uniform, widen_pointer
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import ir
 from inferno.schedule.attention.attention_gradients import GradientTiling

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import from_memory, join
 from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import tensor_map
 from inferno.codegen.matmul.pair_epilogue import PairEpilogue
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import Words, load_shared, only_if, operation, shared_pointer
+from inferno.codegen.nvvm.builder import Words, load_shared, operation, shared_pointer
 from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.codegen.nvvm.tensor_core import load_matrices
 from inferno.mlir import ir, nvvm

@@ -10,12 +10,11 @@ from math import gcd
 
 from inferno.codegen.attention.pages import numbered
 from inferno.codegen.attention.softmax import maximum
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of, word
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary, tensor_map
-from inferno.codegen.nvvm.builder import (
-    READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, only_if, special_register, store, widen_pointer,
-)
+from inferno.codegen.nvvm.builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, special_register, store, widen_pointer
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, ir
 from inferno.passes.generics import float32

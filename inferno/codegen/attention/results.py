@@ -37,6 +37,7 @@ def with_sources(a: AttentionKernel) -> AttentionKernel:
 
 
 def result_axes(t: AttentionTiling) -> Axes:
+    """The axes of results: queries by the width."""
     return Axes(t.grid, t.queries, t.width, t.keys, ())
 
 

@@ -11,6 +11,7 @@ from math import e, inf, log2
 
 from inferno.codegen.attention.results import rounded, with_sources
 from inferno.codegen.attention.softmax import HALVES, Softmax, pack_weights, scale_rows
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import element_bytes, gpu_function, index_width, integers_for, parameters_of
@@ -22,7 +23,6 @@ from inferno.codegen.matmul.mma_tile import Multiplier
 from inferno.codegen.matmul.simt_epilogue import Epilogue
 from inferno.codegen.matmul.simt_operand import Reader
 from inferno.codegen.nvvm.builder import Words, integer_type
-from inferno.codegen.reductions.joining import where
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir
 from inferno.passes.generics import float32
@@ -79,7 +79,7 @@ class _Emitter:
         weights, state, _ = softmax.step(self.finish(self.scores(loaded), scaled=not folded), None)
         sums = self.sums(pack_weights(weights, t.kernel.weight), values)
         results = scale_rows(sums, softmax.reciprocals(softmax.totals(state), t.kernel.safe))
-        with where(*present):
+        with only_if(*present):
             self.write(results)
 
     def place_factors(self) -> None:

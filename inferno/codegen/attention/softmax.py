@@ -153,6 +153,7 @@ def scale_rows(sums: Sequence[ir.Value], factors: Sequence[ir.Value]) -> list[ir
 
 
 def fma(x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+    """``x * y + z``, rounded once."""
     return operation("llvm.intr.fma", [x.type], [x, y, z])
 
 
@@ -162,6 +163,7 @@ def maximum(x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def power_of_two(x: ir.Value) -> ir.Value:
+    """The hardware's approximation; results too small for normal numbers are 0."""
     return llvm.CallIntrinsicOp(x.type, "llvm.nvvm.ex2.approx.ftz.f", [x], [], []).operation.results[0]
 
 

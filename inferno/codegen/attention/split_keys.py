@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from inferno.codegen.attention.cluster_shares import InMemory, Shares, Sums
 from inferno.codegen.attention.frame import Frame
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.builder import assembly, Words, integer_type, load_shared, only_if, shared_pointer, store, widen_pointer
+from inferno.codegen.nvvm.builder import assembly, Words, integer_type, load_shared, shared_pointer, store, widen_pointer
 from inferno.mlir import arith, ir, llvm
 
 MARK = 0xB7A3D95C61E84F  # of no meaning

@@ -11,10 +11,11 @@ from inferno.codegen.attention.frame import Frame
 from inferno.codegen.attention.pieces import pieces_of, read_lanes
 from inferno.codegen.attention.producer import Producer
 from inferno.codegen.attention.tiles import Place
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import loop, only_if, shared_pointer, store
+from inferno.codegen.nvvm.builder import loop, shared_pointer, store
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.mlir import arith, ir, nvvm

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.builder import Words, only_if
+from inferno.codegen.nvvm.builder import Words
 from inferno.mlir import nvvm
 
 

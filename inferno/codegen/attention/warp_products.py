@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from inferno.codegen.attention.frame import Frame
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.mma_tile import Multiplier
-from inferno.codegen.nvvm.builder import integer_type, load_shared, only_if, shared_pointer, store
+from inferno.codegen.nvvm.builder import integer_type, load_shared, shared_pointer, store
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.mlir import arith, ir
 from inferno.passes.generics import float32

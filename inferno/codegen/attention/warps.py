@@ -5,7 +5,6 @@ do, and all threads add it up.
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 
 from inferno.codegen.attention.cluster_shares import InMemory, InShared, Shares, meet_parts
@@ -15,10 +14,11 @@ from inferno.codegen.attention.softmax import fma
 from inferno.codegen.attention.tiles import Place
 from inferno.codegen.attention.warp_exact import ExactProducts
 from inferno.codegen.attention.warp_products import WarpProducts
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import only_if, store
+from inferno.codegen.nvvm.builder import store
 from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.mlir import ir, nvvm
 from inferno.passes.generics import float32
@@ -107,7 +107,7 @@ class WarpConsumer(Consumer):
             meet_parts()
         else:
             shares.barrier()
-        with nullcontext() if parts == 1 or f.adders > 1 else only_if(self.words.equal(f.rank, 0)):
+        with only_if(None if parts == 1 or f.adders > 1 else self.words.equal(f.rank, 0)):
             found = [shares.of_warp(warp, rank if parts > 1 else None) for rank in range(parts) for warp in range(WARPS)]
             if splits is None:
                 self.store_all(place, partial(shares.add_up, found))
@@ -134,7 +134,7 @@ class WarpShares(Shares):
         words, p = self.words, self.products
         for half in self.softmax.halves:
             row = words.add(p.group, 8 * half)
-            with only_if(words.less(row, self.rows)) if 8 * half + 8 > self.rows else nullcontext():
+            with only_if(words.less(row, self.rows) if 8 * half + 8 > self.rows else None):
                 columns = at.columns(row, words.shl(p.quad, 3))
                 for line in range(p.width):
                     if WIDE_LINE * (line + 1) <= self.width:

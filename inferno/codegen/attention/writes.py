@@ -10,10 +10,11 @@ from math import prod
 
 from inferno.codegen.attention.frame import Frame
 from inferno.codegen.attention.tiles import Place
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, pointer
-from inferno.codegen.nvvm.builder import READ_BUFFER, WRITTEN_BUFFER, Words, advance, device_kernel, loop, only_if, special_register
+from inferno.codegen.nvvm.builder import READ_BUFFER, WRITTEN_BUFFER, Words, advance, device_kernel, loop, special_register
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.attention.cache_writes import CacheWrite

@@ -2,6 +2,6 @@
 ``linalg.generic``.
 
 * ``gpu_function`` and ``launcher``; ``device_function`` makes a kernel of operations that are there already.
-* ``integers``, ``elements``, ``unaligned``, ``gathered_values``, ``lane_patterns``, ``flatten_accesses``.
+* ``integers``, ``conditions``, ``elements``, ``unaligned``, ``gathered_values``, ``lane_patterns``, ``flatten_accesses``.
 * ``inline`` a body; ``expand_math``, ``constant_divisions``, ``minmax``, ``float8``, ``bytes_to_floats``, ``widened_pairs``,
   ``multiply_adds`` and ``exact_sums`` are its arithmetic."""

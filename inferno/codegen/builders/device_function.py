@@ -12,7 +12,8 @@ from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integers
 from inferno.errors import CompileError
 from inferno.mlir import clone_onto, ir, is_read, memref, outside_values, owner
-from inferno.passes.shapes import is_dynamic, materialise, shape
+from inferno.passes.shapes import is_dynamic, shape
+from inferno.passes.size_values import materialise
 from inferno.symbolic import Int, Symbol, product, reach
 
 _LIMIT = 2**31  # what 32 bits do not hold

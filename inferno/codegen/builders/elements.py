@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from inferno.codegen.builders.conditions import if_else
 from inferno.codegen.builders.gpu_function import element_bytes, stored_type
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.lane_patterns import Pattern
-from inferno.mlir import arith, ir, llvm, memref, scf, vector
+from inferno.mlir import arith, ir, llvm, memref, vector
 from inferno.powers import last_power_of_two
 from inferno.symbolic import Int, is_multiple
 
@@ -120,11 +121,12 @@ def branch_together(
 ) -> list[ir.Value]:
     """The values of an ``scf.if`` of which all lanes take the same side; with ``lanes`` as vectors of so many."""
     types = [ir.VectorType.get([lanes], r.type) if lanes else r.type for r in op.results]
-    choice = scf.IfOp(lanes_of(condition)[0], types, has_else=True)
-    for region, place in zip(op.regions, (choice.then_block, choice.else_block)):
-        with ir.InsertionPoint(place):
-            scf.yield_([as_vector(v, lanes) if lanes else v for v in inline(region)])
-    return list(choice.results)
+
+    def side(region: ir.Region) -> list[ir.Value]:
+        return [as_vector(v, lanes) if lanes else v for v in inline(region)]
+
+    then, other = op.regions
+    return if_else(lanes_of(condition)[0], types, lambda: side(then), lambda: side(other))
 
 
 def _width(element: ir.Type, lanes: int, aligned: int) -> int:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from inferno.dialect import AT_CALL, COOPERATIVE, COPIES, LaunchOp, LibraryOp, ParameterType, PixelMapOp, PointerOp, ScalarOp, SizedTensorMapOp, TensorMapOp
 from inferno.dialect.sizes import integer
 from inferno.mlir import func, ir, memref
-from inferno.passes.shapes import function_of, materialise, static, symbol_arguments
+from inferno.passes.shapes import function_of, static, symbol_arguments
+from inferno.passes.size_values import materialise
 from inferno.symbolic import Int, Size
 
 
@@ -138,4 +139,5 @@ def library(parameters: Sequence[ir.Value], function: str, options: Mapping[str,
 
 
 def integers(values: Sequence[int]) -> ir.ArrayAttr:
+    """Numbers as an attribute."""
     return ir.ArrayAttr.get([integer(v) for v in values])

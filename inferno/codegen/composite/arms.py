@@ -7,17 +7,19 @@ Where how many blocks a part has varies, the ends of ranges are parameters, whic
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
 from math import prod
 from typing import Any
 
+from inferno.codegen.builders.conditions import if_else
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, scalar
 from inferno.codegen.builders.launcher import size as sized
 from inferno.codegen.nvvm.builder import Words, special_register
 from inferno.dialect import AT_CALL
 from inferno.errors import CompileError
-from inferno.mlir import arith, clone_onto, func, gpu, ir, owner, scf, walk
+from inferno.mlir import arith, clone_onto, func, gpu, ir, owner, walk
 from inferno.passes.programs import anonymous, operations_in
 from inferno.passes.shapes import known_size, symbol_arguments
 from inferno.schedule.analysis.kernel_parts import extract, parts_of
@@ -274,14 +276,7 @@ class _Arms:
             return
         words, (arm, *others) = Words(), arms
         own = [words.less(words.sub(self.block, begin), words.sub(end, begin)) for begin, end, m in self.members if m.arm is arm]
-        mine = own[0]
-        for other in own[1:]:
-            mine = arith.ori(mine, other)
-        branch = scf.IfOp(mine, has_else=True)
-        for at, chosen in ((branch.then_block, [arm]), (branch.else_block, others)):
-            with ir.InsertionPoint(at):
-                self.emit(chosen)
-                scf.yield_([])
+        if_else(reduce(arith.ori, own), [], lambda: self.emit([arm]), lambda: self.emit(others))
 
     def _arm(self, arm: Arm) -> None:
         words, mine = Words(), [(begin, m) for begin, _, m in self.members if m.arm is arm]

@@ -13,7 +13,8 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.attributes import module_of
-from inferno.schedule.composite.by_size import BySize, bound, without_bounds
+from inferno.schedule.composite.by_size import bound, without_bounds
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.size_forms import from_python
 from inferno.symbolic import UNBOUNDED, Int, Symbol, maximum, minimum
 from inferno.target import Target

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.device_function import DeviceFunction, buffers_of, device_function, roots_of
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.flatten_accesses import flatten_accesses
@@ -200,7 +201,8 @@ def _points(emitter: Emitter, thread: Integer, threads: int) -> None:
     if any(s.sizes[d] != 1 for d in s.serial):
         def one(number: Integer) -> None:
             point = ints.add(ints.mul(number, threads), thread)
-            _guarded(ints, point, s.points, s.points % threads != 0, lambda: emitter.point(point))
+            with only_if(ints.less(point, s.points) if s.points % threads != 0 else None):
+                emitter.point(point)
 
         _repeat(ints, -(-s.points // threads), one, False)
         return
@@ -211,29 +213,21 @@ def _points(emitter: Emitter, thread: Integer, threads: int) -> None:
         """``count`` points, far apart, from ``first`` on; with ``last`` there may be none at the last place."""
         places = [ints.add(first, u * threads) for u in range(count)]
         if count == 1:
-            _guarded(ints, places[0], s.points, last, lambda: emitter.point(places[0]))
+            with only_if(ints.less(places[0], s.points) if last else None):
+                emitter.point(places[0])
             return
         at = [emitter.place(p) for p in places[:-1]]  # a thread without a last point computes its first one again, and does not write it
         at.append(emitter.place(arith.select(ints.less(places[-1], s.points), places[-1], places[0]) if last else places[-1]))
         values = [emitter.body(a, emitter.running(a, needed=False)) for a in at]
         for u, (a, made) in enumerate(zip(at, values)):
-            _guarded(ints, places[u], s.points, last and u == count - 1, lambda a=a, made=made: emitter.store(a, made))
+            with only_if(ints.less(places[u], s.points) if last and u == count - 1 else None):
+                emitter.store(a, made)
 
     if rounds:
         _repeat(ints, rounds, lambda i: group(ints.add(ints.mul(i, _UNROLL * threads), thread), _UNROLL, False), False)
     count = whole - rounds * _UNROLL + (left > 0)
     if count:
         group(ints.add(thread, rounds * _UNROLL * threads), count, left > 0)
-
-
-def _guarded(ints, place: Integer, end: int, guard: bool, emit: Callable[[], None]) -> None:
-    if not guard:
-        emit()
-        return
-    inside = scf.IfOp(ints.less(place, end))
-    with ir.InsertionPoint(inside.then_block):
-        emit()
-        scf.yield_([])
 
 
 def _bytes(count: int, element: ir.Type) -> int:

@@ -5,6 +5,7 @@ A thread adds up what it has, learns by shuffles what the threads of its warp be
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.nvvm.shuffles import from_before
 from inferno.codegen.universal.scan import Scan
@@ -70,15 +71,11 @@ class ScanLanes:
             inside = ints.less(place, scan.length)
             if partial:
                 inside = arith.andi(inside, ints.less(mine, scan.rows))
-            here = scf.IfOp(inside)
-            with ir.InsertionPoint(here.then_block):
+            with only_if(inside):
                 memref.store(c.round(value), target, at(place))
-                scf.yield_([])
             if not dead:
-                end = scf.IfOp(arith.andi(inside, ints.equal(place, scan.length - 1)))
-                with ir.InsertionPoint(end.then_block):
+                with only_if(arith.andi(inside, ints.equal(place, scan.length - 1))):
                     memref.store(c.round(value), last, [ints.index(x) for x in rest])
-                    scf.yield_([])
 
         held = [read(i) for i in range(self.share)] if self.share <= _HELD else None
         if held is not None:
@@ -123,10 +120,8 @@ class ScanLanes:
         if self.lanes <= 32:
             return before
         number = ints.div(thread, 32)
-        end = scf.IfOp(ints.equal(place, 31))
-        with ir.InsertionPoint(end.then_block):
+        with only_if(ints.equal(place, 31)):
             memref.store(running, arrays[0], [ints.index(number)])
-            scf.yield_([])
         gpu.barrier()
         warps = self.lanes // 32
         own, first = ints.div(lane, 32), ints.mul(ints.div(thread, self.lanes) if self.across > 1 else 0, warps)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of, splat
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.integers import Integer
@@ -19,8 +20,7 @@ from inferno.codegen.convolution.finite_sums import unless_finite
 from inferno.codegen.convolution.vector_results import VECTOR, VectorResults
 from inferno.codegen.convolution.window_tensors import WindowTensors
 from inferno.codegen.nvvm.builder import (
-    Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, operation, shared_pointer,
-    special_register, store,
+    Device, Words, device_kernel, device_module, integer_type, load_shared, loop, operation, shared_pointer, special_register, store,
 )
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError

@@ -7,6 +7,7 @@ up those of all blocks that had the columns.  Nothing is added in an order that 
 
 from collections.abc import Sequence
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary
 from inferno.codegen.convolution import im2col
@@ -14,9 +15,7 @@ from inferno.codegen.convolution.halo import HaloEmitter
 from inferno.codegen.convolution.halo_phases import PhasesEmitter
 from inferno.codegen.convolution.summing_epilogue import SummingEpilogue, SummingHaloEpilogue
 from inferno.codegen.matmul import wgmma
-from inferno.codegen.nvvm.builder import (
-    READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, load_shared, only_if, shared_pointer, special_register, store,
-)
+from inferno.codegen.nvvm.builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, load_shared, shared_pointer, special_register, store
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm

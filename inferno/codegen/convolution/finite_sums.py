@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
+from inferno.codegen.builders.conditions import if_else
 from inferno.codegen.builders.elements import lanes_of
-from inferno.mlir import arith, ir, math, scf
+from inferno.mlir import arith, ir, math
 from inferno.passes.generics import float32
 
 
@@ -12,9 +13,4 @@ def unless_finite(sums: ir.Value, again: Callable[[], ir.Value]) -> ir.Value:
     zero, total = float32(0.0), float32(0.0)
     for x in lanes_of(sums):
         total = math.fma(x, zero, total)
-    found = scf.IfOp(arith.cmpf(arith.CmpFPredicate.UNE, total, zero), [sums.type], has_else=True)
-    with ir.InsertionPoint(found.then_block):
-        scf.yield_([again()])
-    with ir.InsertionPoint(found.else_block):
-        scf.yield_([sums])
-    return found.results[0]
+    return if_else(arith.cmpf(arith.CmpFPredicate.UNE, total, zero), [sums.type], lambda: [again()], lambda: [sums])[0]

@@ -7,10 +7,10 @@ with a piece of zeros, on both sides.  Sums go through shared memory, warp by wa
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from inferno.codegen.builders.conditions import all_of, only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.integers import Integer
@@ -20,8 +20,7 @@ from inferno.codegen.convolution.vector_results import VECTOR, VectorResults
 from inferno.codegen.convolution.window_tensors import WindowTensors
 from inferno.codegen.matmul.mma_tile import Lane, Multiplier
 from inferno.codegen.nvvm.builder import (
-    Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, shared_pointer,
-    special_register, store, widen_pointer,
+    Device, Words, device_kernel, device_module, integer_type, load_shared, loop, shared_pointer, special_register, store, widen_pointer,
 )
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.tensor_core import load_matrices
@@ -110,19 +109,19 @@ class _Emitter:
         """The numbers of this thread's pieces of so many, each where the operations on it belong."""
         for i in range(0, count, self.s.threads):
             number = self.words.add(self.thread, i)
-            with only_if(self.words.less(number, count)) if i + self.s.threads > count else nullcontext():
+            with only_if(self.words.less(number, count) if i + self.s.threads > count else None):
                 yield number
 
-    def copy(self, argument: int, offset: Integer, target: Integer, conditions: Sequence[ir.Value], count: int = BYTES) -> None:
+    def copy(self, argument: int, offset: Integer, target: Integer, condition: ir.Value | None, count: int = BYTES) -> None:
         """Start a copy of so many bytes to shared memory, or of zeros where the condition, if there is one, does not hold."""
         words, size = self.words, None
         if count < 4:  # what asynchronous copies are too large for
-            value = self.tensors[argument].read(words.select(conditions[0], offset, 0) if conditions else offset)
-            value = arith.select(conditions[0], value, arith.constant(value.type, 0.0)) if conditions else value
+            value = self.tensors[argument].read(offset if condition is None else words.select(condition, offset, 0))
+            value = value if condition is None else arith.select(condition, value, arith.constant(value.type, 0.0))
             store(value, shared_pointer(words, target), count)
             return
-        if conditions:
-            offset, size = words.select(conditions[0], offset, 0), words.select(conditions[0], count, 0)
+        if condition is not None:
+            offset, size = words.select(condition, offset, 0), words.select(condition, count, 0)
         modifier = ir.Attribute.parse(f"#nvvm<load_cache_modifier {'cg' if count == BYTES else 'ca'}>")
         nvvm.CpAsyncOp(shared_pointer(words, target), self.tensors[argument].pointer(offset), count, modifier, cpSize=size)
 
@@ -149,18 +148,12 @@ class _Emitter:
                 conditions.append(words.less(part, channels // k.together))
             slots = words.dot([image, self.slot(row, tile.down), self.slot(column, tile.along)], [tile.image, tile.row, 1])
             target = words.add(words.mul(slots, tile.pitch), words.mul(words.add(words.mul(group, k.pieces * parts), part), BYTES // parts))
-            self.copy(c.image.argument, offset, words.add(self.image, target), self.all(conditions), BYTES // parts)
+            self.copy(c.image.argument, offset, words.add(self.image, target), all_of(*conditions), BYTES // parts)
 
     def slot(self, place: Integer, side: Side) -> Integer:
         """Of a place along one side of the tile."""
         words, each = self.words, side.slots // side.stride
         return words.add(words.mul(words.rem(place, side.stride), each), words.div(place, side.stride))
-
-    def all(self, conditions: Sequence[ir.Value]) -> list[ir.Value]:
-        """As one."""
-        while len(conditions) > 1:
-            conditions = [arith.andi(*conditions[:2]), *conditions[2:]]
-        return list(conditions)
 
     def copy_weights(self) -> None:
         k, s, c, words = self.k, self.s, self.c, self.words
@@ -190,7 +183,7 @@ class _Emitter:
             target = words.mul(words.add(words.mul(group, s.features), feature), s.weight_pitch(k))
             target = words.add(target, words.mul(words.add(words.mul(turn, 2 * steps), term), BYTES))
             target = words.add(target, words.mul(part, BYTES // parts))
-            self.copy(c.weight.argument, offset, words.add(self.weights, target), self.all(conditions), BYTES // parts)
+            self.copy(c.weight.argument, offset, words.add(self.weights, target), all_of(*conditions), BYTES // parts)
 
     # Products.
 
@@ -288,8 +281,7 @@ class _Emitter:
                 conditions = [*inside, words.less(vector, vectors)] if j + s.beside > vectors else inside
                 place = words.add(source, words.mul(words.min(vector, vectors - 1) if j + s.beside > vectors else vector, VECTOR * 4))
                 parts = [load_shared(words, words.add(place, words.xor(swizzled, 16 * n)), ir.F32Type.get(), 4) for n in range(2)]
-                found = self.all(conditions)
-                with only_if(found[0]) if found else nullcontext():
+                with only_if(*conditions):
                     sums = self.exact(join([x for p in parts for x in lanes_of(p)]), {**at, **lane})
                     self.finish_vector(sums, {**at, **lane}, constant)
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.wgmma_epilogue import Epilogue
-from inferno.codegen.nvvm.builder import Words, loop, only_if, opaque
+from inferno.codegen.nvvm.builder import Words, loop, opaque
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.codegen.nvvm.tensor_core import Multiplier, Tile, matrix_address
 from inferno.mlir import ir

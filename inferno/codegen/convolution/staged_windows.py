@@ -8,6 +8,7 @@ arrives as zeros.  Channels may be the neighbours in memory, of which a thread h
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, splat
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.inline import epilogue_arguments, inline_body
@@ -16,10 +17,7 @@ from inferno.codegen.builders.launcher import launch, launcher, scalar, tensor_m
 from inferno.codegen.convolution.window_sums import Sums, next_sums, widened
 from inferno.codegen.convolution.window_tensors import WindowTensors
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, load_shared, loop, only_if, special_register,
-    uniform,
-)
+from inferno.codegen.nvvm.builder import TENSOR_MAP, Device, Words, device_kernel, device_module, elect, load_shared, loop, special_register, uniform
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.errors import CompileError

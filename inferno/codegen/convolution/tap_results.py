@@ -1,13 +1,13 @@
 """Combine the sums over taps of threads and blocks, always in the same order, and store the results."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.inline import epilogue_arguments, inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.convolution.tap_tiles import pieces
 from inferno.codegen.matmul.row_epilogue import exchange
-from inferno.codegen.nvvm.builder import Words, load_shared, loop, only_if, shared_pointer, special_register, store
+from inferno.codegen.nvvm.builder import Words, load_shared, loop, shared_pointer, special_register, store
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, ir, nvvm
 from inferno.powers import next_power_of_two
@@ -99,7 +99,7 @@ class Results:
         k, s, words = self.k, self.s, self.words
         tap, own = words.split(value, [k.taps, s.vector])
         channel = words.add(self.channel, words.add(words.mul(lane, s.vector), own))
-        with only_if(words.less(channel, k.channels)) if k.channels % s.channels else nullcontext():
+        with only_if(words.less(channel, k.channels) if k.channels % s.channels else None):
             if self.part is None:
                 self.finish(channel, tap, found)
             else:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, splat
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.integers import Integer
@@ -18,12 +19,10 @@ from inferno.codegen.convolution.tap_results import SUMMING, Results, deep
 from inferno.codegen.convolution.tap_tiles import Tiles
 from inferno.codegen.convolution.window_sums import widened
 from inferno.codegen.convolution.window_tensors import WindowTensors
-from inferno.codegen.nvvm.builder import (
-    WRITTEN_BUFFER, Device, Words, device_kernel, device_module, load_shared, loop, only_if, special_register,
-)
+from inferno.codegen.nvvm.builder import WRITTEN_BUFFER, Device, Words, device_kernel, device_module, load_shared, loop, special_register
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, llvm, nvvm, scf, vector
+from inferno.mlir import arith, func, ir, llvm, nvvm, vector
 from inferno.schedule.convolution.tap_kernel import TapKernel, read, seen
 from inferno.schedule.convolution.tap_region import Region
 from inferno.schedule.convolution.tap_sums import TapSums, fits, keeps_places, resident
@@ -128,12 +127,7 @@ class _Emitter:
         s, words = self.s, self.words
         if s.strips * s.lanes == s.threads:
             return self.add(carried, tile)
-        some = scf.IfOp(words.less(self.thread, s.strips * s.lanes), [v.type for v in carried], has_else=True)
-        with ir.InsertionPoint(some.then_block):
-            scf.yield_(self.add(carried, tile))
-        with ir.InsertionPoint(some.else_block):
-            scf.yield_(carried)
-        return list(some.results)
+        return if_else(words.less(self.thread, s.strips * s.lanes), [v.type for v in carried], lambda: self.add(carried, tile), lambda: carried)
 
     def add(self, carried: list[ir.Value], tile: Integer) -> list[ir.Value]:
         k, s, words = self.k, self.s, self.words

@@ -1,11 +1,11 @@
 """How tiles of an image and of a gradient come to shared memory for sums over taps: by asynchronous copies, with zeros for what is outside."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import all_of, only_if
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.builder import Words, only_if, opaque, shared_pointer, store
+from inferno.codegen.nvvm.builder import Words, opaque, shared_pointer, store
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, ir, nvvm, scf
 from inferno.schedule.analysis.accesses import Access
@@ -92,9 +92,7 @@ class Tiles:
         words, tensor, size = self.words, self.tensors[access.argument], count * self.k.width
         loaded = []
         for offset, target, conditions in copies:
-            condition = conditions[0] if conditions else None
-            for more in conditions[1:]:
-                condition = arith.andi(condition, more)
+            condition = all_of(*conditions)
             offset = offset if condition is None else words.select(condition, offset, 0)
             if size < _FEWEST:
                 value = tensor.read(offset)
@@ -120,5 +118,5 @@ def pieces(words: Words, thread: Integer, threads: int, count: int, most: int = 
             scf.yield_([])
     for i in range(looped * threads, count, threads):
         number = words.add(thread, i)
-        with only_if(words.less(number, count)) if i + threads > count else nullcontext():
+        with only_if(words.less(number, count) if i + threads > count else None):
             yield number

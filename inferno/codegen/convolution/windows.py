@@ -10,6 +10,7 @@ import itertools
 from dataclasses import dataclass, field
 from math import prod
 
+from inferno.codegen.builders.conditions import all_of, if_else, only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, splat, store, store_vector
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of
@@ -82,13 +83,8 @@ class _Emitter:
         thread = ints.thread(s.threads)
         block = ints.block()
         number = ints.add(ints.mul(block, s.threads), thread)
-        if is_multiple(s.count(c), s.threads):
+        with only_if(None if is_multiple(s.count(c), s.threads) else ints.less(number, s.count(c))):
             self.strip(number)
-            return
-        some = scf.IfOp(ints.less(number, s.count(c)))
-        with ir.InsertionPoint(some.then_block):
-            self.strip(number)
-            scf.yield_([])
 
     def strip(self, number: Integer) -> None:
         """The outputs of one thread."""
@@ -170,14 +166,7 @@ class _Emitter:
     def inside_term(self, term: tuple[int, ...]) -> ir.Value | None:
         taps = dict(zip(self.c.further, term))
         further = [a for a in self.c.axes if a is not self.c.along and a is not self.c.down]
-        return self.all([self.inside(a, taps.get(a.tap, 0)) for a in further])
-
-    def all(self, conditions: list[ir.Value | None]) -> ir.Value | None:
-        found = None
-        for x in conditions:
-            if x is not None:
-                found = x if found is None else arith.andi(found, x)
-        return found
+        return all_of(*(self.inside(a, taps.get(a.tap, 0)) for a in further))
 
     # Reading.
 
@@ -206,7 +195,7 @@ class _Emitter:
         for term, further in zip(self.terms, self.inside_further):
             plus = more + sum(n * at.strides[d] for n, d in zip(term, c.further))
             found.append([
-                self.where(self.all([row, further, column]), at, begin, plus + x * self.unit(c.along)) for x, column in enumerate(self.inside_row)
+                self.where(all_of(row, further, column), at, begin, plus + x * self.unit(c.along)) for x, column in enumerate(self.inside_row)
             ])
         return found
 
@@ -227,12 +216,7 @@ class _Emitter:
         if condition is None:
             return self.lanes(at, base, plus)
         type_ = at.element if self.step_of(at) == 0 else ir.VectorType.get([self.s.vector], at.element)
-        inside = scf.IfOp(condition, [type_], has_else=True)
-        with ir.InsertionPoint(inside.then_block):
-            scf.yield_([self.lanes(at, base, plus)])
-        with ir.InsertionPoint(inside.else_block):
-            scf.yield_([splat(type_, 0)])
-        return inside.results[0]
+        return if_else(condition, [type_], lambda: [self.lanes(at, base, plus)], lambda: [splat(type_, 0)])[0]
 
     def step_of(self, at: Access) -> Int:
         return at.strides[self.c.lane] if self.c.lane is not None else 1
@@ -310,14 +294,8 @@ class _Emitter:
             if axis is not None and axis.loop in self.at and not is_multiple(c.sizes[axis.loop], each * axis.phases):
                 at = ints.add(self.at[axis.loop], ints.mul(place, axis.phases))
                 conditions.append(ints.less(at, c.sizes[axis.loop]))
-        inside = self.all(conditions)
-        if inside is None:
+        with only_if(*conditions):
             self.put(done, i, sums)
-            return
-        some = scf.IfOp(inside)
-        with ir.InsertionPoint(some.then_block):
-            self.put(done, i, sums)
-            scf.yield_([])
 
     def put(self, done: Integer, i: int, sums: ir.Value) -> None:
         k, count = self.c.contraction, self.s.vector

@@ -13,7 +13,7 @@ from inferno.codegen.cpu.loop_emitter import Emitter
 from inferno.codegen.cpu.loop_operands import Operand, Result, operand_of, root_of
 from inferno.codegen.cpu.loop_order import Order, merge_runs, order_map, order_reduction
 from inferno.codegen.cpu.running_values import neutral, running_type
-from inferno.mlir import dim_of, ir, is_unread, owner, walk
+from inferno.mlir import backward_slice, dim_of, ir, is_unread, owner, walk
 from inferno.passes.generics import maps, use_count
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.accesses import iterators
@@ -240,6 +240,7 @@ def _results(op, block, outputs, count, starts, dead) -> list[Result | None]:
 
 
 def erase_dead(block: ir.Block) -> None:
+    """Erase what nothing reads, from the last to the first."""
     for op in reversed([o.operation for o in block.operations]):
         if not op.name.endswith(".yield") and is_unread(op):
             op.erase()
@@ -274,16 +275,4 @@ def take_combiner(block: ir.Block, end, number: int, argument: int) -> str | Non
 
 def _arguments(value: ir.Value, block: ir.Block) -> set[int]:
     """The block's arguments that ``value`` is computed from."""
-    found, seen, pending = set(), set(), [value]
-    while pending:
-        v = pending.pop()
-        if isinstance(v, ir.BlockArgument):
-            if v.owner == block:
-                found.add(v.arg_number)
-            continue
-        if v in seen:
-            continue
-        seen.add(v)
-        op = v.owner.operation
-        pending += [operand for inner in walk(op) for operand in inner.operands]
-    return found
+    return {v.arg_number for v in backward_slice([value]) if isinstance(v, ir.BlockArgument) and v.owner == block}

@@ -21,7 +21,8 @@ from inferno.codegen.cpu.running_values import combine, narrow, widen
 from inferno.codegen.cpu.vector_math import expand_vector_math
 from inferno.codegen.universal.to_buffers import to_buffers
 from inferno.mlir import arith, func, ir, isolated_copy, memref, owner, run_upstream, scf, walk
-from inferno.passes.shapes import is_dynamic, materialise, shape, static, symbol_arguments
+from inferno.passes.shapes import is_dynamic, shape, static, symbol_arguments
+from inferno.passes.size_values import materialise
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.cpu.loops import Loops
 from inferno.schedule.matmul.contraction_parts import Temporary

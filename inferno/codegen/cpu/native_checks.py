@@ -11,6 +11,7 @@ takes it away because a kernel with assertions is no structured one.
 
 from collections.abc import Sequence
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.mlir import arith, constant_number, func, ir, memref, owner, scf, walk
 
 REPORTS = "inferno.reports"  # a function's attribute: its last argument is the report
@@ -50,10 +51,8 @@ def add_checks(function: func.FuncOp, sizes: int) -> None:
             _check_division(op, cells[BY_ZERO], zero)
         with ir.InsertionPoint(block.operations[len(block.operations) - 1]):
             for kind in sorted(cells, reverse=True):
-                wrong = scf.IfOp(memref.load(cells[kind], [zero]))
-                with ir.InsertionPoint(wrong.then_block):
+                with only_if(memref.load(cells[kind], [zero])):
                     memref.store(arith.constant(number, kind), report, [zero])
-                    scf.yield_([])
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in block.arguments], []))
     function.attributes[REPORTS] = ir.UnitAttr.get()
 

@@ -33,8 +33,10 @@ def neutral(name: str, type_: ir.Type) -> ir.Attribute:
 
 
 def widen(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """A float in a type that is no narrower."""
     return value if value.type == type_ else arith.extf(type_, value)
 
 
 def narrow(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """A float in a type that is no wider."""
     return value if value.type == type_ else arith.truncf(type_, value)

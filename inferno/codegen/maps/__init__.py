@@ -2,4 +2,4 @@
 
 ``elementwise`` and ``boxes``; ``transposing``, ``transposing_vectors`` and ``transposing_gathers`` go through shared memory;
 ``branches`` are those of a body in vectors of points; ``narrow_index``, ``narrow_lanes``, ``lane_places`` and ``clamped_places`` are
-arithmetic of indices; ``side_by_side`` brings neighbours by one access; ``begin_copies`` and ``flat_copy`` copy buffers."""
+arithmetic of indices; ``table_reads`` gathers; ``side_by_side`` brings neighbours by one access; ``begin_copies`` and ``flat_copy`` copy buffers."""

@@ -4,9 +4,10 @@ Threads walk a box twice: in the order of the inputs, to bring them, and in the 
 128 bytes of it a word farther than the ones before, or what is read at once: lanes that walk across the lines are in other banks.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, load, load_vector, lanes_of, store, store_vector
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import element_bytes, gpu_function, integers_for, parameters_of, stored_type
@@ -15,7 +16,7 @@ from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.maps.transposing import loop_indices
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf
+from inferno.mlir import arith, func, gpu, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.boxes import Box, Boxes, box_of
 from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
@@ -74,12 +75,9 @@ class _Emitter:
         gpu.barrier()
         for number, left in self.rounds(box.points // box.vector):
             coordinates = ints.split(ints.mul(number, box.vector), box.extents)
-            conditions = [left] if left is not None else []
-            conditions += [
-                ints.less(ints.add(f, c), s)
-                for f, c, s, e in zip(self.first, coordinates, self.point.run_sizes, box.extents) if s % e != 0
-            ]
-            _guarded(conditions, lambda number=number, coordinates=coordinates: self.points(ints.mul(number, box.vector), coordinates))
+            ends = zip(self.first, coordinates, self.point.run_sizes, box.extents)
+            with only_if(left, *(ints.less(ints.add(f, c), s) for f, c, s, e in ends if s % e != 0)):
+                self.points(ints.mul(number, box.vector), coordinates)
 
     def rounds(self, count: int) -> Iterator[tuple[Integer, ir.Value | None]]:
         """The numbers below ``count`` of a thread, and whether there is such a one where not each thread has it."""
@@ -100,11 +98,9 @@ class _Emitter:
             ]
             found.append((left, self.number(coordinates), [self.read(self.point.sources[n], where) for n in box.inputs]))
         for left, number, values in found:
-            def keep(number=number, values=values) -> None:
+            with only_if(left):
                 for n, value, array in zip(box.inputs, values, self.shared):
                     store(ints, value, array, self.place(number, self.point.sources[n].element))
-
-            _guarded([left] if left is not None else [], keep)
 
     def number(self, coordinates: list[Integer]) -> Integer:
         """Of a box's point, in the result's order."""
@@ -141,16 +137,3 @@ class _Emitter:
                 store_vector(ints, join(values), self.buffers[destination.argument], offset, box.vector)
             else:
                 store(ints, values[0], self.buffers[destination.argument], offset)
-
-
-def _guarded(conditions: list[ir.Value], emit: Callable[[], None]) -> None:
-    """``emit()`` where all conditions hold."""
-    if not conditions:
-        emit()
-        return
-    every = conditions[0]
-    for condition in conditions[1:]:
-        every = arith.andi(every, condition)
-    with ir.InsertionPoint(scf.IfOp(every).then_block):
-        emit()
-        scf.yield_([])

@@ -2,10 +2,11 @@
 
 import math
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, element_type, load, load_vector, store, store_vector
 from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.integers import Integers
-from inferno.mlir import arith, ir, scf
+from inferno.mlir import arith, ir
 from inferno.passes.shapes import shape
 from inferno.symbolic import Int, ceildiv, divisor, product
 
@@ -19,6 +20,7 @@ def copy_lanes(source: ir.Value, target: ir.Value) -> int:
 
 
 def copy_blocks(source: ir.Value, target: ir.Value) -> Int:
+    """The blocks of a copy."""
     return ceildiv(product(shape(target)), THREADS * copy_lanes(source, target))
 
 
@@ -28,13 +30,11 @@ def emit_copy(ints: Integers, source: ir.Value, target: ir.Value, lanes: int, co
     thread = ints.thread(THREADS)
     number = ints.add(ints.mul(block, THREADS), thread)
     place, element, wanted = ints.mul(number, lanes), source.type.element_type, target.type.element_type
-    inside = scf.IfOp(ints.less(number, count // lanes))
-    with ir.InsertionPoint(inside.then_block):
+    with only_if(ints.less(number, count // lanes)):
         if lanes == 1:
             store(ints, _converted(load(ints, source, place, element), wanted), target, place)
         else:
             store_vector(ints, _converted(as_vector(load_vector(ints, source, place, element, lanes, lanes), lanes), wanted), target, place, lanes)
-        scf.yield_([])
 
 
 def fill_lanes(target: ir.Value) -> int:
@@ -47,13 +47,11 @@ def emit_fill(ints: Integers, value: ir.Value, target: ir.Value, lanes: int, cou
     block = ints.block()
     thread = ints.thread(THREADS)
     number = ints.add(ints.mul(block, THREADS), thread)
-    inside = scf.IfOp(ints.less(number, count // lanes))
-    with ir.InsertionPoint(inside.then_block):
+    with only_if(ints.less(number, count // lanes)):
         if lanes == 1:
             store(ints, value, target, number)
         else:
             store_vector(ints, as_vector(value, lanes), target, ints.mul(number, lanes), lanes)
-        scf.yield_([])
 
 
 def _converted(value: ir.Value, element: ir.Type) -> ir.Value:

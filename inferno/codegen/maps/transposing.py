@@ -6,11 +6,12 @@ which the destination is.  Inputs that are not transposed are read directly.
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import load, store
 from inferno.codegen.builders.gpu_function import element_bytes, stored_type
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.mlir import arith, gpu, ir, scf, walk
+from inferno.mlir import arith, gpu, ir, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.maps.pointwise import Pointwise
@@ -94,13 +95,8 @@ class Transposing:
         ints, sizes, last = self.ints, self.point.run_sizes, len(self.point.runs) - 1
         ends = zip((self.across, last), (i, j), self.schedule.sides)
         conditions = [ints.less(x, sizes[r]) for r, x, side in ends if sizes[r] % side != 0]
-        if not conditions:
+        with only_if(*conditions):
             self.store(results, where)
-            return
-        inside = scf.IfOp(conditions[0] if len(conditions) == 1 else arith.andi(*conditions))
-        with ir.InsertionPoint(inside.then_block):
-            self.store(results, where)
-            scf.yield_([])
 
     def store(self, results: list[ir.Value], where: list[Integer]) -> None:
         for destination, value in zip(self.point.destinations, results):

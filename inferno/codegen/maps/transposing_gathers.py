@@ -8,11 +8,12 @@ neighbours of 16 bits are brought by words.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import load, load_vector, store, store_vector
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.maps.transposing import Transposing, loop_indices, pitch
-from inferno.mlir import arith, dim_of, gpu, ir, owner, scf
+from inferno.mlir import arith, dim_of, gpu, ir, owner
 from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.transposed_gathers import Gather, taken_branches
@@ -46,11 +47,7 @@ class GatherTransposing(Transposing):
         if size % tile == 0 or size < tile:
             emit(size % tile == 0)
             return
-        choice = scf.IfOp(self.ints.less(self.first[self.last], size - tile + 1), has_else=True)
-        for block, whole in ((choice.then_block, True), (choice.else_block, False)):
-            with ir.InsertionPoint(block):
-                emit(whole)
-                scf.yield_([])
+        if_else(self.ints.less(self.first[self.last], size - tile + 1), [], lambda: emit(True), lambda: emit(False))
 
     def at(self, i: Integer, j: Integer, whole: bool, lanes: int = 1) -> list[Integer]:
         """Coordinates of a tile's point, of which so many neighbours along ``across`` are meant, clamped into the box."""
@@ -169,18 +166,13 @@ class GatherTransposing(Transposing):
         elif self.sizes[self.across] % self.schedule.tile == 0:
             self.store(results, where)
         else:
-            inside = scf.IfOp(self.ints.less(i, self.sizes[self.across]))
-            with ir.InsertionPoint(inside.then_block):
+            with only_if(self.ints.less(i, self.sizes[self.across])):
                 self.store(results, where)
-                scf.yield_([])
 
 
 def _branch(op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region], list[ir.Value]]) -> Sequence[ir.Value]:
-    choice = scf.IfOp(condition, [r.type for r in op.results], has_else=True)
-    for region, place in zip(op.regions, (choice.then_block, choice.else_block)):
-        with ir.InsertionPoint(place):
-            scf.yield_(inline(region))
-    return list(choice.results)
+    then, other = op.regions
+    return if_else(condition, [r.type for r in op.results], lambda: inline(then), lambda: inline(other))
 
 
 def _evaluate(value: ir.Value, indices: list[ir.Value]) -> ir.Value:

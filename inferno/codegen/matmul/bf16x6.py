@@ -16,6 +16,7 @@ thread adds all its terms once more on the CUDA core, as they are.
 
 from collections.abc import Sequence
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
@@ -23,7 +24,7 @@ from inferno.codegen.builders.launcher import tensor_map
 from inferno.codegen.matmul.splitting import PARTS, Fragments, Pieces, split_all
 from inferno.codegen.matmul.wgmma import Emitter, emit, prepare_bodies
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import integer_type, load_shared, loop, only_if, opaque, operation, shared_pointer, store
+from inferno.codegen.nvvm.builder import integer_type, load_shared, loop, opaque, operation, shared_pointer, store
 from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.codegen.nvvm.tensor_core import Tile, matrix_address, multiply_registers, pin
 from inferno.errors import CompileError
@@ -313,12 +314,9 @@ class _Emitter(Emitter):
         probe = zero
         for s in sums:
             probe = operation("llvm.intr.fma", [f32], [s, zero, probe])
-        choice = scf.IfOp(arith.cmpf(arith.CmpFPredicate.UNE, probe, zero), [f32] * len(sums), has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.yield_(self.add_terms(len(sums), grid, m0, n0))
-        with ir.InsertionPoint(choice.else_block):
-            scf.yield_(sums)
-        return list(choice.results)
+        return if_else(
+            arith.cmpf(arith.CmpFPredicate.UNE, probe, zero), [f32] * len(sums), lambda: self.add_terms(len(sums), grid, m0, n0), lambda: sums,
+        )
 
     def add_terms(self, count: int, grid: Sequence[Integer], m0: Integer, n0: Integer) -> list[ir.Value]:
         words, t, c = self.words, self.tiling, self.contraction

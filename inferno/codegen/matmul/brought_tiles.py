@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import tensor_map
 from inferno.codegen.matmul.wgmma_epilogue import Epilogue, Warpgroup
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import Words, elect, load_shared, only_if, operation, shared_pointer
+from inferno.codegen.nvvm.builder import Words, elect, load_shared, operation, shared_pointer
 from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.codegen.nvvm.tensor_core import load_matrices
 from inferno.mlir import arith, ir

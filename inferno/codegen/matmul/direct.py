@@ -19,7 +19,8 @@ from inferno.errors import CompileError
 from inferno.mlir import func, ir
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_contraction
-from inferno.schedule.matmul.direct import Direct, Way, fits, kind_of, registers, takes, terms_of, ways
+from inferno.schedule.matmul.direct import Direct, fits, kind_of, registers, takes, terms_of, ways
+from inferno.schedule.matmul.direct_bf16x6 import Way
 from inferno.symbolic import ceildiv
 from inferno.target import Target
 

@@ -8,6 +8,7 @@ wide pieces.  Each 16 terms' products are added to float32 registers, as ``bf16x
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load_vector, splat, store_vector
 from inferno.codegen.builders.expand_math import expand_maps
 from inferno.codegen.builders.gpu_function import gpu_function, index_width, integers_for, parameters_of
@@ -18,7 +19,6 @@ from inferno.codegen.matmul.mma_tile import Multiplier
 from inferno.codegen.matmul.simt_epilogue import Epilogue
 from inferno.codegen.matmul.simt_operand import Reader
 from inferno.codegen.matmul.splitting import PARTS, split
-from inferno.codegen.reductions.joining import where
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, math, scf
 from inferno.schedule.matmul.contraction import Contraction, Group, Operand
@@ -194,10 +194,8 @@ class Emitter:
                 self.leave(sums, self.warp)
             else:
                 mine = ints.sub(self.warp, begin)
-                inside = scf.IfOp(ints.less(mine, count))
-                with ir.InsertionPoint(inside.then_block):
+                with only_if(ints.less(mine, count)):
                     self.leave(sums, mine)
-                    scf.yield_([])
             gpu.barrier()
             for i, at in enumerate(places):
                 place = ints.add(self.base, ints.add(ints.mul(ints.div(at, s.tile_n), s.pitch), ints.rem(at, s.tile_n)))
@@ -206,7 +204,7 @@ class Emitter:
         epilogue = Epilogue(ints, c, self.buffers, self.batch, c.M % s.tile_m != 0, c.N % s.tile_n != 0)
         for i, at in enumerate(places):
             fewer = [ints.less(ints.add(self.thread, i * threads), tile // width)] if (i + 1) * threads * width > tile else []
-            with where(*fewer, *self.conditions):
+            with only_if(*fewer, *self.conditions):
                 self.put(epilogue, at, ints.add(self.m0, ints.div(at, s.tile_n)), ints.add(self.n0, ints.rem(at, s.tile_n)), own[i])
 
     def put(self, epilogue: Epilogue, at: Integer, m: Integer, n: Integer, sums: ir.Value) -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from math import ceil
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, load, splat
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, integers_for
 from inferno.codegen.builders.integers import Integers
 from inferno.codegen.matmul.direct_bf16x6 import add_pairwise
 from inferno.codegen.matmul.simt_epilogue import Epilogue
-from inferno.codegen.reductions.joining import where
 from inferno.mlir import arith, func, gpu, ir, memref
 from inferno.powers import next_power_of_two
 from inferno.schedule.matmul.contraction import Contraction
@@ -43,7 +43,7 @@ def _add(ints: Integers, c: Contraction, s: Direct, count: int, along: int, buff
     if along > 1:
         memref.store(total, shared, [ints.index(thread)])
         gpu.barrier()
-    with where(*([ints.equal(lane, 0)] if along > 1 else [])):
+    with only_if(ints.equal(lane, 0) if along > 1 else None):
         if along > 1:
             total = add_pairwise([memref.load(shared, [ints.index(ints.add(thread, i * _ACROSS))]) for i in range(along)])
         tile, at = ints.div(own, s.tile_m * s.tile_n), ints.rem(own, s.tile_m * s.tile_n)

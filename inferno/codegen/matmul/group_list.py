@@ -8,11 +8,11 @@ In memory, as 32-bit numbers: how many tiles there are; from ``FIRST`` on the fi
 from collections.abc import Callable, Sequence
 from math import ceil
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary
 from inferno.codegen.nvvm.builder import (
-    READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, integer_type, load_shared, loop, only_if, operation, shared_pointer,
-    special_register, store,
+    READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, integer_type, load_shared, loop, operation, shared_pointer, special_register, store,
 )
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, clone_onto, ir, nvvm, owner

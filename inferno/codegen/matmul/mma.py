@@ -8,6 +8,7 @@ f64), so that the one barrier of a step comes before its last product.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, pointer, scalar, temporary
@@ -17,9 +18,7 @@ from inferno.codegen.matmul.mma_tile import Fragments, Lane, Multiplier, Tile, r
 from inferno.codegen.matmul.pair_epilogue import PairEpilogue
 from inferno.codegen.matmul.tile_order import tile_position
 from inferno.codegen.matmul.wgmma import prepare_bodies
-from inferno.codegen.nvvm.builder import (
-    READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, loop, only_if, opaque, special_register,
-)
+from inferno.codegen.nvvm.builder import READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, loop, opaque, special_register
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm

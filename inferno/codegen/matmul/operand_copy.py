@@ -7,10 +7,11 @@ to be computed once and not for every tile.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, join
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, only_if, special_register
+from inferno.codegen.nvvm.builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, special_register
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access

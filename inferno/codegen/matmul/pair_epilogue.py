@@ -3,18 +3,17 @@
 Thread t of a warp has, for each 8 columns j, the values at rows ``t/4 + 8h`` and columns ``8j + t%4 * 2 + e`` of the warp's.
 """
 
-import contextlib
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from inferno.codegen.builders import widened_pairs
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of
 from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.inline import epilogue_arguments, inline_body, size_values
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.builder import Words, only_if, operation, store
+from inferno.codegen.nvvm.builder import Words, operation, store
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, ir, walk
 from inferno.schedule.analysis.accesses import Access
@@ -197,14 +196,14 @@ class PairEpilogue:
             value, plus, conditions = join([arith.select(odd, other, a), arith.select(odd, b, other)]), 8 * (first + j), list(inside)
             if tiling.n.size % self.schedule.tile_n != 0:
                 conditions.append(words.less(words.add(column, plus), tiling.n.size))
-            with only_if(functools.reduce(arith.andi, conditions)) if conditions else contextlib.nullcontext():
+            with only_if(*conditions):
                 store(value, self.tensor(access).pointer(offset, plus), 8)
 
     def _write_if(self, conditions: list[ir.Value], tensor: Elements, value: ir.Value, offset: Integer, plus: int) -> None:
         if not conditions:
             tensor.write(value, offset, plus, aligned=2)
             return
-        with only_if(functools.reduce(arith.andi, conditions)):
+        with only_if(*conditions):
             tensor.write(value, offset, plus, aligned=2)
 
 

@@ -6,13 +6,13 @@ instruction.
 Where a line begins inside of a word, its words are made of neighbours' halves, and the elements at both ends are written by themselves.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import load_shared, only_if, operation, store
+from inferno.codegen.nvvm.builder import load_shared, operation, store
 from inferno.mlir import arith, ir, nvvm, scf
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.tiles.result_parts import ROW
@@ -89,7 +89,7 @@ class ResultLines:
         if not conditions:
             put()
             return
-        with only_if(functools.reduce(arith.andi, conditions)):
+        with only_if(*conditions):
             put()
 
 

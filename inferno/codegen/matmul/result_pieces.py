@@ -5,12 +5,12 @@ engine's boxes would be cut, or have columns twice, and of lines that begin anyw
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import only_if, operation, shared_pointer, store
+from inferno.codegen.nvvm.builder import operation, shared_pointer, store
 from inferno.codegen.nvvm.tensor_core import store_matrices
 from inferno.mlir import arith, ir
 from inferno.symbolic import ceildiv
@@ -36,7 +36,7 @@ class ResultPieces:
         together = 1 if line % (2 * size) else 2  # a pair of an odd line begins anywhere
         for j, each in enumerate(pairs[:ceildiv(columns, 8)]):
             for lane in range(0, 2, together):
-                with only_if(words.less(pair, (columns - 8 * j - lane + 1) // 2)) if columns < 8 * (j + 1) else nullcontext():
+                with only_if(words.less(pair, (columns - 8 * j - lane + 1) // 2) if columns < 8 * (j + 1) else None):
                     for half, value in enumerate(each):
                         target = shared_pointer(words, words.add(at, 8 * half * line + (8 * j + lane) * size))
                         store(value if together == 2 else lanes_of(value)[lane], target, together * size)

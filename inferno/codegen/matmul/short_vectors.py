@@ -6,6 +6,7 @@ lane then gets from the others their parts of the columns that it finishes, so t
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of, splat, tree
 from inferno.codegen.builders.expand_math import expand_maps
 from inferno.codegen.builders.gpu_function import gpu_function, index_width, integers_for, parameters_of
@@ -16,7 +17,7 @@ from inferno.codegen.matmul.simt_epilogue import Epilogue
 from inferno.codegen.matmul.simt_operand import Reader
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, scf, vector
+from inferno.mlir import arith, func, ir, vector
 from inferno.schedule.matmul.contraction import Contraction, oriented
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.short_vectors import ShortVectors
@@ -59,10 +60,8 @@ class _Emitter(MultiplyAdds):
         if 32 * warps % s.threads == 0:
             self.columns_of(warp, lane)
             return
-        there = scf.IfOp(ints.less(warp, warps))
-        with ir.InsertionPoint(there.then_block):
+        with only_if(ints.less(warp, warps)):
             self.columns_of(warp, lane)
-            scf.yield_([])
 
     def columns_of(self, warp: Integer, lane: Integer) -> None:
         """All results of a warp."""

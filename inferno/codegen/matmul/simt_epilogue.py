@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.inline import epilogue_arguments, inline_body, size_values
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.matmul.simt_operand import group_offset
-from inferno.mlir import arith, ir, scf, walk
+from inferno.mlir import ir, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.symbolic import alignment
@@ -35,15 +36,8 @@ class Epilogue:
         row = ints.min(m, c.M - 1) if self.ragged_m else m
         column = ints.min(n, c.N - width) if self.ragged_n else n
         values = self.apply(row, column, sums, others, width)
-        conditions = [ints.less(m, c.M)] if self.ragged_m else []
-        conditions += [ints.less(n, c.N)] if self.ragged_n else []
-        if not conditions:
+        with only_if(ints.less(m, c.M) if self.ragged_m else None, ints.less(n, c.N) if self.ragged_n else None):
             self.write(row, column, values, width)
-            return
-        inside = scf.IfOp(conditions[0] if len(conditions) == 1 else arith.andi(*conditions))
-        with ir.InsertionPoint(inside.then_block):
-            self.write(row, column, values, width)
-            scf.yield_([])
 
     def apply(self, m: Integer, n: Integer, sums: ir.Value, others: ir.Value | None, width: int) -> list[ir.Value]:
         """The results for each destination."""

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.codegen.builders import bytes_to_floats
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, splat, store_vector
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.mlir import arith, ir, scf
+from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.contraction import Group, Operand, aligned_along
 
@@ -145,13 +146,8 @@ class Tiles(Reader):
                 inside = ints.less(ints.add(first, term), self.k.size)
                 value = arith.select(inside, value, splat(value.type, 0))
             where = ints.add(begin, ints.add(ints.mul(term, self.pitch), row))
-            if present is None:
+            with only_if(present):
                 self._store(value, shared, where)
-                continue
-            branch = scf.IfOp(present)
-            with ir.InsertionPoint(branch.then_block):
-                self._store(value, shared, where)
-                scf.yield_([])
 
     def _store(self, value: ir.Value, shared: ir.Value, where: Integer) -> None:
         lanes = lanes_of(value)

@@ -4,14 +4,13 @@ multiplies them in registers.
 Lanes that share terms add their sums up two and two, and each gets those that it finishes, so that all lanes have results to compute and store.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from math import ceil
 
 from inferno.codegen.builders import bytes_to_floats
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of, load_vector, splat
 from inferno.codegen.builders.expand_math import expand_maps
 from inferno.codegen.builders.gpu_function import gpu_function, index_width, integers_for, parameters_of
@@ -23,7 +22,7 @@ from inferno.codegen.matmul.simt_epilogue import Epilogue
 from inferno.codegen.matmul.simt_operand import group_offset
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, scf
+from inferno.mlir import arith, func, ir
 from inferno.powers import next_power_of_two
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.contraction import Contraction, Group, Operand
@@ -159,7 +158,7 @@ class _Emitter(MultiplyAdds):
         c, s, ints = self.contraction, self.schedule, self.ints
         epilogue = Epilogue(ints, c, self.buffers, batch, False, False)
         if s.share == 1:
-            with _only(conditions):
+            with only_if(*conditions):
                 for i in range(s.rows):
                     self.store(epilogue, ints.add(m, i), n, sums[i * s.columns:(i + 1) * s.columns])
             return
@@ -172,13 +171,13 @@ class _Emitter(MultiplyAdds):
         if s.columns % each == 0:
             first = ints.mul(mine, each)
             conditions = conditions if holders * each == len(sums) else [*conditions, ints.less(first, len(sums))]
-            with _only(conditions):
+            with only_if(*conditions):
                 self.store(epilogue, ints.add(m, ints.div(first, s.columns)), ints.add(n, ints.rem(first, s.columns)), own)
             return
         for i, total in enumerate(own):
             number = ints.add(ints.mul(mine, each), i)
             beyond = holders * each != len(sums)
-            with _only([*conditions, ints.less(number, len(sums))] if beyond else conditions):
+            with only_if(*conditions, ints.less(number, len(sums)) if beyond else None):
                 self.store(epilogue, ints.add(m, ints.div(number, s.columns)), ints.add(n, ints.rem(number, s.columns)), [total])
 
     def exchanged(self, sums: list[ir.Value], place: Integer, step: int, holders: int, each: int) -> list[ir.Value]:
@@ -204,15 +203,3 @@ class _Emitter(MultiplyAdds):
             return
         for i, x in enumerate(sums):
             epilogue.emit(m, self.ints.add(n, i), join([x]))
-
-
-@contextmanager
-def _only(conditions: list[ir.Value]) -> Iterator[None]:
-    """What is emitted inside happens under all ``conditions``, if there are any."""
-    if not conditions:
-        yield
-        return
-    choice = scf.IfOp(reduce(arith.andi, conditions))
-    with ir.InsertionPoint(choice.then_block):
-        yield
-        scf.yield_([])

@@ -1,12 +1,12 @@
 """Split-K within a cluster: each block sums a part of the terms, and the blocks add up by reading each other's shared memory."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.builder import load_remote, load_shared, loop, only_if, send, shared_pointer, store
-from inferno.mlir import arith, ir, scf
+from inferno.codegen.nvvm.builder import load_remote, load_shared, loop, send, shared_pointer, store
+from inferno.mlir import arith, ir
 from inferno.symbolic import ceildiv
 
 
@@ -47,12 +47,7 @@ class SplitSums:
             if needed is None:
                 found = total()
             else:
-                some = scf.IfOp(needed, [x.type for x in flat], has_else=True)
-                with ir.InsertionPoint(some.then_block):
-                    scf.yield_(total())
-                with ir.InsertionPoint(some.else_block):
-                    scf.yield_(flat)
-                found = list(some.results)
+                found = if_else(needed, [x.type for x in flat], total, lambda: flat)
             count = len(sums[0])
             self.epilogue.emit([found[i:i + count] for i in range(0, len(found), count)])
 
@@ -103,7 +98,7 @@ class SplitSums:
             self.meet_consumers()
         kept: list[ir.Value] = []
         for number in range(shares):
-            with nullcontext() if shares != split else only_if(arith.cmpi(arith.CmpIPredicate.ne, words.value(self.rank), words.value(number))):
+            with only_if(None if shares != split else arith.cmpi(arith.CmpIPredicate.ne, words.value(self.rank), words.value(number))):
                 for block, j in places:
                     at = number * width + j
                     store(join(sums[block][4 * at:4 * at + 4]), shared_pointer(words, place(own, block, at)), 16)

@@ -23,14 +23,14 @@ few and read once; the tuner tries it.
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary
 from inferno.codegen.matmul.wgmma import Emitter
 from inferno.codegen.matmul.wgmma_registers import RegisterEmitter
 from inferno.codegen.nvvm.builder import (
-    WRITTEN_BUFFER, Device, Words, assembly, device_kernel, integer_type, loop, only_if, opaque, operation, special_register, store,
-    widen_pointer,
+    WRITTEN_BUFFER, Device, Words, assembly, device_kernel, integer_type, loop, opaque, operation, special_register, store, widen_pointer,
 )
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, scf
@@ -148,12 +148,7 @@ class StreamEmitter(Emitter):
 
     def add_end(self, sums: list[ir.Value]) -> list[ir.Value]:
         """``sums``, of a tile's first steps, plus those of its other steps, if there are any."""
-        whole = scf.IfOp(self.words.equal(self.end, self.steps), [x.type for x in sums], has_else=True)
-        with ir.InsertionPoint(whole.then_block):
-            scf.yield_(sums)
-        with ir.InsertionPoint(whole.else_block):
-            scf.yield_(self.add_others(sums))
-        return list(whole.results)
+        return if_else(self.words.equal(self.end, self.steps), [x.type for x in sums], lambda: sums, lambda: self.add_others(sums))
 
     # Sums on their way through the workspace: a consumer's threads lie side by side, 16 bytes of each.
 

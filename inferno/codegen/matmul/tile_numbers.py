@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary
 from inferno.codegen.nvvm.builder import (
-    WRITTEN_BUFFER, Words, device_kernel, integer_type, load_shared, loop, loop_while, only_if, shared_pointer, special_register, store, uniform,
+    WRITTEN_BUFFER, Words, device_kernel, integer_type, load_shared, loop, loop_while, shared_pointer, special_register, store, uniform,
 )
 from inferno.codegen.nvvm.mbarriers import Ring
 from inferno.mlir import ir, llvm

@@ -7,6 +7,7 @@ added in a row, their sums in trees or, in float32, with what the additions lose
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of, load, splat, store
 from inferno.codegen.builders.exact_sums import add_exactly
 from inferno.codegen.builders.expand_math import expand_maps
@@ -105,33 +106,33 @@ class _Emitter(MultiplyAdds):
         run = s.steps_in_a_row(c.K)
         zeros = [splat(type_, 0)] * count
         if not (self.exact and s.has_totals(c.K)):
-            return self.lanes(self.steps(0, whole, rest, zeros, type_))
+            return self.lanes(self.steps(0, whole, rest, zeros))
         add, totals = (add_exactly, 2) if s.keeps_losses(c.K) else (self.add_each, 1)
         carried = [splat(c.accumulator if s.along_k else type_, 0)] * (totals * count)
         loop = scf.ForOp(ints.value(0), ints.value(whole // run), ints.value(1), carried)
         with ir.InsertionPoint(loop.body):
-            sums = self.steps(ints.mul(loop.induction_variable, run * each), run, 0, zeros, type_)
+            sums = self.steps(ints.mul(loop.induction_variable, run * each), run, 0, zeros)
             scf.yield_(add(list(loop.inner_iter_args), self.lanes_added(sums)))
         carried = list(loop.results)
         if whole % run or rest:
-            carried = add(carried, self.lanes_added(self.steps(whole // run * run * each, whole % run, rest, zeros, type_)))
+            carried = add(carried, self.lanes_added(self.steps(whole // run * run * each, whole % run, rest, zeros)))
         sums = self.add_each(carried, carried[count:]) if totals > 1 else carried
         return [x for v in sums for x in lanes_of(v)]
 
     def add_each(self, sums: Sequence[ir.Value], more: Sequence[ir.Value]) -> list[ir.Value]:
         return [arith.addf(a, b) for a, b in zip(sums, more)]
 
-    def steps(self, first: Integer, whole: int, rest: int, carried: list[ir.Value], type_: ir.Type) -> list[ir.Value]:
+    def steps(self, first: Integer, whole: int, rest: int, carried: list[ir.Value]) -> list[ir.Value]:
         """Add the products of so many whole steps from ``first`` on, and of ``rest`` terms behind them."""
         ints, each = self.ints, self.schedule.depth * self.schedule.unroll
         if whole > 1:
             loop = scf.ForOp(ints.value(0), ints.value(whole), ints.value(1), carried)
             with ir.InsertionPoint(loop.body):
-                scf.yield_(self.step(ints.add(first, ints.mul(loop.induction_variable, each)), list(loop.inner_iter_args), type_, each))
+                scf.yield_(self.step(ints.add(first, ints.mul(loop.induction_variable, each)), list(loop.inner_iter_args), each))
             carried = list(loop.results)
         elif whole:
-            carried = self.step(first, carried, type_, each)
-        return self.step(ints.add(first, whole * each), carried, type_, rest) if rest else carried
+            carried = self.step(first, carried, each)
+        return self.step(ints.add(first, whole * each), carried, rest) if rest else carried
 
     def lanes_added(self, sums: list[ir.Value]) -> list[ir.Value]:
         return [self.tree(lanes_of(x)) for x in sums] if self.schedule.along_k else sums
@@ -139,7 +140,7 @@ class _Emitter(MultiplyAdds):
     def lanes(self, sums: list[ir.Value]) -> list[ir.Value]:
         return [x for v in self.lanes_added(sums) for x in lanes_of(v)]
 
-    def step(self, first: Integer, carried: list[ir.Value], type_: ir.Type, count: int) -> list[ir.Value]:
+    def step(self, first: Integer, carried: list[ir.Value], count: int) -> list[ir.Value]:
         """Add the products of ``count`` terms from ``first`` on, at most those of a whole step."""
         s, ints, c = self.schedule, self.ints, self.contraction
         loaded = []
@@ -195,13 +196,11 @@ class _Emitter(MultiplyAdds):
     def finish(self, sums: list[ir.Value], thread: Integer, warp: Integer, lane: Integer, emit) -> None:
         """Add the warps' sums up; ``emit(row, column, sum)``, with a sum for each factor, a thread for each result."""
         s, ints, rows = self.schedule, self.ints, len(self.factors) * self.schedule.rows
-        first = scf.IfOp(ints.less(lane, s.across))
-        with ir.InsertionPoint(first.then_block):
+        with only_if(ints.less(lane, s.across)):
             for i, x in enumerate(sums):
                 row, column = divmod(i, s.columns)
                 where = ints.mul(ints.add(ints.mul(warp, rows), row), s.width)
                 store(ints, x, self.shared, ints.add(ints.add(where, ints.mul(lane, s.columns)), column))
-            scf.yield_([])
         gpu.barrier()
         results = s.rows * s.width
         for begin in range(0, results, s.threads):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launcher
@@ -26,7 +27,7 @@ from inferno.codegen.matmul.wgmma_producer import Producer
 from inferno.codegen.matmul.wgmma_rewriter import Rewriter
 from inferno.codegen.nvvm import tma
 from inferno.codegen.nvvm.builder import (
-    READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, loop, only_if, opaque, special_register, uniform,
+    READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, loop, opaque, special_register, uniform,
 )
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.mbarriers import Barriers, Ring

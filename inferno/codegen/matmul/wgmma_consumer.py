@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.wgmma_epilogue import Epilogue, Warpgroup
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import loop, only_if, opaque
+from inferno.codegen.nvvm.builder import loop, opaque
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.codegen.nvvm.tensor_core import Multiplier, matrix_address
 from inferno.mlir import ir

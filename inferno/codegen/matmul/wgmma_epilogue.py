@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, to_memory
 from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.integers import Integer
@@ -15,7 +16,7 @@ from inferno.codegen.matmul.pair_epilogue import PairEpilogue
 from inferno.codegen.matmul.result_lines import ResultLines
 from inferno.codegen.matmul.result_pieces import ResultPieces
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import Words, only_if, operation, shared_pointer, store
+from inferno.codegen.nvvm.builder import Words, operation, shared_pointer, store
 from inferno.codegen.nvvm.tensor_core import store_matrices
 from inferno.mlir import ir, nvvm
 from inferno.schedule.analysis.accesses import Access

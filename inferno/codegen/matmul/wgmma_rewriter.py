@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.rewriting import Rewriting
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.builder import loop, only_if
+from inferno.codegen.nvvm.builder import loop
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.mlir import ir, nvvm
 

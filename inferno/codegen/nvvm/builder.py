@@ -18,15 +18,17 @@ TENSOR_MAP = "!llvm.ptr {llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i
 READ_BUFFER, WRITTEN_BUFFER = "!llvm.ptr<1> {llvm.noalias, llvm.readonly}", "!llvm.ptr<1> {llvm.noalias}"
 """Kernel parameters: pointers to buffers in global memory that no other parameter points to."""
 
-GLOBAL, SHARED, CLUSTER = 1, 3, 7
+SHARED, CLUSTER = 3, 7
 """Address spaces."""
 
 
 def integer_type(width: int) -> ir.Type:
+    """An integer without a sign of so many bits."""
     return ir.IntegerType.get_signless(width)
 
 
 def pointer_type(space: int = 0) -> ir.Type:
+    """A pointer to an address space."""
     return ir.Type.parse(f"!llvm.ptr<{space}>" if space else "!llvm.ptr")
 
 
@@ -87,6 +89,7 @@ class Words(Integers):
 
 
 def shared_pointer(words: Words, address: Integer) -> ir.Value:
+    """A pointer of an address in shared memory, in bytes."""
     return operation("llvm.inttoptr", [pointer_type(SHARED)], [words.value(address)])
 
 
@@ -141,15 +144,6 @@ def elect() -> ir.Value:
     return nvvm.ElectSyncOp(results=[integer_type(1)]).results[0]
 
 
-@contextmanager
-def only_if(condition: ir.Value) -> Iterator[None]:
-    """The operations inside run where ``condition`` holds."""
-    op = scf.IfOp(condition)
-    with ir.InsertionPoint(op.then_block):
-        yield
-        scf.yield_([])
-
-
 def loop(
     words: Words, begin: Integer, end: Integer, step: Integer, carried: Sequence[ir.Value],
     body: Callable[..., Sequence[ir.Value]],
@@ -197,6 +191,7 @@ def advance(base: ir.Value, offset: ir.Value, element: ir.Type) -> ir.Value:
 
 
 def store(value: ir.Value, pointer: ir.Value, alignment: int) -> None:
+    """Store a value at a multiple of ``alignment`` bytes."""
     operation("llvm.store", [], [value, pointer], alignment=ir.IntegerAttr.get(integer_type(64), alignment))
 
 

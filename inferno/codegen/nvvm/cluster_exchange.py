@@ -9,8 +9,9 @@ that.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.nvvm.builder import assembly, CLUSTER, Words, integer_type, only_if, operation, pointer_type, shared_pointer
+from inferno.codegen.nvvm.builder import assembly, CLUSTER, Words, integer_type, operation, pointer_type, shared_pointer
 from inferno.codegen.nvvm.cluster import arrive_in_cluster, await_cluster
 from inferno.codegen.nvvm.mbarriers import Barriers
 from inferno.mlir import arith, ir, memref, nvvm

@@ -6,14 +6,16 @@ A kernel in front clears the words.
 
 from collections.abc import Sequence
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.nvvm.builder import assembly, only_if
+from inferno.codegen.nvvm.builder import assembly
 from inferno.codegen.nvvm.filled_words import add_filling, launch_filled
 from inferno.mlir import arith, ir, llvm, memref
 from inferno.symbolic import Int
 
 
 def word_type() -> ir.Type:
+    """A value of 32 bits, and whether it is there."""
     return ir.IntegerType.get_signless(64)
 
 

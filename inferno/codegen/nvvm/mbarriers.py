@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.builder import CLUSTER, Words, integer_type, only_if, pointer_type, shared_pointer
+from inferno.codegen.nvvm.builder import CLUSTER, Words, integer_type, pointer_type, shared_pointer
 from inferno.mlir import arith, ir, nvvm
 from inferno.symbolic import Int
 

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import join, lanes_of, load, load_vector, splat, store
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import Buffer, device_module_of, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
-from inferno.codegen.nvvm.builder import Words, load_shared, only_if, shared_pointer
+from inferno.codegen.nvvm.builder import Words, load_shared, shared_pointer
 from inferno.codegen.nvvm.builder import store as store_shared
 from inferno.codegen.nvvm.marked_words import MarkedWords, add_marking, launch_marked
 from inferno.codegen.nvvm.shuffles import exchange
@@ -64,13 +65,7 @@ def _emit_parts(
         if first == len(parts) - 1:
             emitter()
             return
-        op = scf.IfOp(ints.less(own, blocks[first]), has_else=True)
-        with ir.InsertionPoint(op.then_block):
-            emitter()
-            scf.yield_([])
-        with ir.InsertionPoint(op.else_block):
-            emit(first + 1)
-            scf.yield_([])
+        if_else(ints.less(own, blocks[first]), [], emitter, lambda: emit(first + 1))
 
     emit(0)
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import from_memory, load, splat, store, to_memory
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.reductions.joining import Joining, Values, where
+from inferno.codegen.reductions.joining import Joining, Values
 from inferno.mlir import arith, gpu, ir, memref, scf
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.reductions.kernel import ReductionKernel
@@ -78,7 +79,7 @@ def add_chunks(
             memref.store(to_memory(value), array, [ints.index(thread)])
         while distance:
             gpu.barrier()
-            with where(ints.less(lane, distance)):
+            with only_if(ints.less(lane, distance)):
                 mine, other = (
                     [from_memory(memref.load(a, [ints.index(ints.add(thread, n))]), t) for a, t in zip(shared, types)]
                     for n in (0, distance * across)
@@ -86,7 +87,7 @@ def add_chunks(
                 for value, array in zip(joining.totals(mine, other), shared):
                     memref.store(to_memory(value), array, [ints.index(thread)])
             distance //= 2
-    with where(*([ints.equal(lane, 0)] if along > 1 else []), *([ints.less(own, c.count)] if ragged else [])):
+    with only_if(ints.equal(lane, 0) if along > 1 else None, ints.less(own, c.count) if ragged else None):
         if along > 1:
             totals = [from_memory(memref.load(a, [ints.index(thread)]), t) for a, t in zip(shared, types)]
         write_results(c, ints, joining.results(totals), point, arguments)

@@ -11,13 +11,14 @@ larger one.
 
 from collections.abc import Callable, Sequence
 
+from inferno.codegen.builders.conditions import if_else
 from inferno.codegen.builders.elements import as_vector, convert, element_type, join, lanes_of, tree
 from inferno.codegen.builders.integers import Integer, resize
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.codegen.reductions.joining import Values
 from inferno.mlir import arith, ir, owner, scf, vector
 from inferno.schedule.reductions.kernel import ReductionKernel
-from inferno.schedule.reductions.reductions import Reductions
+from inferno.schedule.reductions.reduction_schedule import Reductions
 
 _F, _I = arith.CmpFPredicate, arith.CmpIPredicate
 _BEYOND = {
@@ -75,10 +76,12 @@ def compared(predicate: arith.CmpFPredicate | arith.CmpIPredicate, a: ir.Value, 
 
 
 def is_paired(value: ir.Value) -> bool:
+    """Whether lanes are of 16 bits, and compared two at a time."""
     return isinstance(value.type, ir.VectorType) and value.type.shape[0] % 2 == 0 and isinstance(element_type(value), (ir.F16Type, ir.BF16Type))
 
 
 def pairs(value: ir.Value) -> list[ir.Value]:
+    """Vectors of two lanes each."""
     return [vector.shuffle(value, value, [i, i + 1]) for i in range(0, value.type.shape[0], 2)]
 
 
@@ -128,12 +131,10 @@ class Extrema:
         if isinstance(own.type, ir.IntegerType):
             number = search(lambda x: equals(x, every))
         else:
-            choice = scf.IfOp(arith.cmpf(_F.UNO, largest, largest), [unit.type], has_else=True)
-            with ir.InsertionPoint(choice.then_block):
-                scf.yield_([search(lambda x: compared(_F.UNO, x, x))])
-            with ir.InsertionPoint(choice.else_block):
-                scf.yield_([search(lambda x: equals(x, every))])
-            number = choice.results[0]
+            (number,) = if_else(
+                arith.cmpf(_F.UNO, largest, largest), [unit.type],
+                lambda: [search(lambda x: compared(_F.UNO, x, x))], lambda: [search(lambda x: equals(x, every))],
+            )
         return resize(ints.add(ints.mul(unit, s.vector), number), self.joining.width)
 
     def turn_again(self, unit: ir.Value, end: Integer | None) -> Values:
@@ -162,12 +163,12 @@ class Extrema:
             return value
 
         largest = together(0, own, k.combine)
-        choice = scf.IfOp(same(own, largest), [type_], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.yield_([self.first_place(place, largest, end) if by_turns(c, self.s) else place])
-        with ir.InsertionPoint(choice.else_block):
-            scf.yield_([arith.constant(type_, (1 << (type_.width - 1)) - 1)])
-        return [largest, together(1, choice.results[0], arith.minsi)]
+        choice = if_else(
+            same(own, largest), [type_],
+            lambda: [self.first_place(place, largest, end) if by_turns(c, self.s) else place],
+            lambda: [arith.constant(type_, (1 << (type_.width - 1)) - 1)],
+        )
+        return [largest, together(1, choice[0], arith.minsi)]
 
     def extrema(self, values: Values, units: list[Integer], running: Values) -> Values:
         """The running values with what is at ``units``."""
@@ -182,12 +183,9 @@ class Extrema:
         if isinstance(element_type(value), ir.IntegerType):
             return self.place_across(value, values, units, running)
         odd = tree(arith.ori, compared(_F.UNO, value, value))
-        choice = scf.IfOp(odd, [v.type for v in running], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.yield_(self.best_across(values, units, running))
-        with ir.InsertionPoint(choice.else_block):
-            scf.yield_(self.place_across(value, values, units, running))
-        return list(choice.results)
+        return if_else(
+            odd, [v.type for v in running], lambda: self.best_across(values, units, running), lambda: self.place_across(value, values, units, running),
+        )
 
     def best_across(self, values: Values, units: list[Integer], running: Values) -> Values:
         name = self.c.combiners[0].name

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import gcd
 
-from inferno.codegen.builders.elements import (
-    as_vector, element_type, from_memory, join, lanes_of, load, load_vector, store, store_vector, to_memory,
-)
+from inferno.codegen.builders.conditions import if_else, only_if
+from inferno.codegen.builders.elements import as_vector, element_type, from_memory, join, lanes_of, load, load_vector, store, store_vector, to_memory
 from inferno.codegen.builders.integers import Integer, resize
 from inferno.codegen.builders.lane_patterns import Patterns
-from inferno.codegen.reductions.joining import Values, where
-from inferno.codegen.reductions.reductions import TOGETHER, Emitter
-from inferno.mlir import arith, gpu, ir, memref, scf, walk
+from inferno.codegen.reductions.joining import Values
+from inferno.codegen.reductions.meeting import TOGETHER
+from inferno.codegen.reductions.reductions import Emitter
+from inferno.mlir import arith, gpu, ir, memref, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.reductions.joined_rows import is_joined
 from inferno.symbolic import floordiv
@@ -144,11 +144,11 @@ class JoinedRows(Emitter):
         for value, at in zip(points, self.c.stored):
             buffer = self.buffers[at.argument]
             if not self.ragged:
-                with where(*[] if here is None else [here]):
+                with only_if(here):
                     store_vector(ints, value, buffer, ints.add(self.offset(at, place), self.flat), self.alignment(at, place))
                 continue
             for x, row, to in zip(lanes_of(value), self.rows, self.each(at, place)):
-                with where(ints.less(row, self.there(place))):
+                with only_if(ints.less(row, self.there(place))):
                     store(ints, x, buffer, to)
 
     # The last rows, and where lanes meet.
@@ -160,12 +160,7 @@ class JoinedRows(Emitter):
         mine = arith.andi(ints.equal(lane, 0), ints.equal(chunk, s.chunks - 1))
         if not isinstance(turns, int):  # there may be none
             mine = arith.andi(mine, ints.less(turns * s.rows, c.length))
-        choice = scf.IfOp(mine, [v.type for v in running], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.yield_(replace(self, ragged=True).some(turns, None, running, 1))
-        with ir.InsertionPoint(choice.else_block):
-            scf.yield_(running)
-        return list(choice.results)
+        return if_else(mine, [v.type for v in running], lambda: replace(self, ragged=True).some(turns, None, running, 1), lambda: running)
 
     def number(self, unit: Integer, lane: int = 0) -> ir.Value:
         """The place of a turn's first row."""
@@ -196,7 +191,7 @@ class JoinedRows(Emitter):
         while rows > TOGETHER:
             left = -(-rows // TOGETHER)
             for number, condition in self.turns(thread, left * c.inner):
-                with where(*condition):
+                with only_if(*condition):
                     numbers = [ints.add(number, i * left * c.inner) for i in range(-(-rows // left))]
                     found = joining.tree([get(x) if (i + 1) * left <= rows else get_if(x, rows * c.inner) for i, x in enumerate(numbers)])
                     for value, array in zip(found, self.shared):
@@ -204,7 +199,7 @@ class JoinedRows(Emitter):
             gpu.barrier()
             rows = left
         for number, condition in self.turns(thread, c.inner):
-            with where(*condition):
+            with only_if(*condition):
                 self.put(joining.tree([get(ints.add(number, i * c.inner)) for i in range(rows)]), ints.add(self.base, number), chunk)
 
     def turns(self, thread: Integer, count: int) -> Iterator[tuple[Integer, list[ir.Value]]]:

@@ -1,11 +1,8 @@
 """How the running values of a reduction are combined: sums, extrema and their indices, or a maximum and exponentials below it, on scalars or vectors."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from inferno.codegen.builders.elements import as_vector, convert, tree
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.reductions.joined_exponentials import join_exponentials
 from inferno.mlir import arith, ir
 from inferno.schedule.analysis.combiners import Combiner
@@ -52,16 +49,3 @@ class Joining:
             starts.append(convert(value, k.total))
         found = self.totals(starts, totals)
         return [convert(v, own.narrow) for v, own in zip(found, self.c.combiners)]
-
-
-@contextmanager
-def where(*conditions: ir.Value) -> Iterator[None]:
-    """The operations inside run where all conditions hold; always where there are none."""
-    if not conditions:
-        yield
-        return
-    both = conditions[0]
-    for condition in conditions[1:]:
-        both = arith.andi(both, condition)
-    with only_if(both):
-        yield

@@ -5,12 +5,13 @@ memory.  Otherwise each lane is a sum of its own, and shared memory brings toget
 added in a tree, and joins a running total, in float64 for sums of float32: one addition a tree.  For a maximum and its place see ``extrema.py``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import (
-    as_vector, branch_together, convert, element_type, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory, tree,
+    as_vector, branch_together, convert, element_type, join, lanes_of, load, load_vector, splat, store, store_vector, tree,
 )
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gathered_values import gather_neighbours
@@ -20,18 +21,19 @@ from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.lane_patterns import Pattern, Patterns
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.builders.minmax import recognise_maximum
-from inferno.codegen.nvvm.shuffles import exchange
-from inferno.codegen.reductions.chunks import add_chunks, write_results
+from inferno.codegen.reductions.chunks import add_chunks
 from inferno.codegen.reductions.extrema import Extrema, element_of
 from inferno.codegen.reductions.joined_exponentials import take_exponentials
-from inferno.codegen.reductions.joining import Joining, Values, where
+from inferno.codegen.reductions.joining import Joining, Values
+from inferno.codegen.reductions.meeting import Meeting
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, memref, scf, walk
+from inferno.mlir import arith, func, ir, scf, walk
 from inferno.powers import next_power_of_two
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.reductions.joined_rows import resident
 from inferno.schedule.reductions.kernel import ReductionKernel
-from inferno.schedule.reductions.reductions import Reductions, read, read_sized
+from inferno.schedule.reductions.reduction_schedule import Reductions
+from inferno.schedule.reductions.reductions import read, read_sized
 from inferno.symbolic import alignment, ceildiv, floordiv, hint, is_multiple, reach
 from inferno.target import STATIC_SHARED, Target
 
@@ -39,7 +41,6 @@ _FINISH, _MANY = 256, 64  # threads of a block that puts chunks together, and ch
 # Sums from which on a block of that kernel has 32 side by side, and how many where there are fewer, so that more blocks read, and chunks of a thread then: 523
 # of a softmax's 96 sums took 8.0 us by three blocks.
 _SUMS, _BESIDE, _EACH = 512, 8, 4
-TOGETHER = 8  # values that a thread reads of shared memory at once
 
 
 def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
@@ -108,7 +109,7 @@ def _shared(along: int, across: int, lanes: int, types: Sequence[ir.Type], shuff
 
 
 @dataclass
-class Emitter(Extrema):
+class Emitter(Extrema, Meeting):
     """``at`` are the coordinates of a thread's first sum by run, ``point`` its number, ``mine`` whether there is one.  Of a block's sums that lie side by
     side ``begin`` is the number of the first vector, ``base`` of the first sum."""
 
@@ -197,12 +198,8 @@ class Emitter(Extrema):
             rest, end = ints.add(first, ints.mul(rounds, step)), ints.add(begin, length)
             if isinstance(s.units(self.c), int):
                 return self.some(rest, end, running, left)
-            choice = scf.IfOp(ints.less(rest, end), [v.type for v in running], has_else=True)  # (of no terms there is none that could be read instead)
-            with ir.InsertionPoint(choice.then_block):
-                scf.yield_(self.some(rest, end, running, left))
-            with ir.InsertionPoint(choice.else_block):
-                scf.yield_(running)
-            running = list(choice.results)
+            # (of no terms there is none that could be read instead)
+            running = if_else(ints.less(rest, end), [v.type for v in running], lambda: self.some(rest, end, running, left), lambda: running)
         return running
 
     def identities(self, first: Integer) -> Values:
@@ -228,12 +225,7 @@ class Emitter(Extrema):
         ints, c, s = self.ints, self.c, self.s
         term = ints.add(ints.value(ints.mul(s.units(c), s.vector)), lane)
         here = arith.andi(ints.less(term, c.length), ints.equal(chunk, s.chunks - 1))
-        choice = scf.IfOp(here, [v.type for v in running], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.yield_(replace(self, s=replace(s, vector=1)).some(term, None, running, 1))
-        with ir.InsertionPoint(choice.else_block):
-            scf.yield_(running)
-        return list(choice.results)
+        return if_else(here, [v.type for v in running], lambda: replace(self, s=replace(s, vector=1)).some(term, None, running, 1), lambda: running)
 
     def some(self, unit: Integer, end: Integer | None, running: Values, count: int = 0) -> Values:
         """The totals with ``unroll`` units more, or ``count``, of which those from ``end`` on are none."""
@@ -289,7 +281,7 @@ class Emitter(Extrema):
         if not points:
             return
         inner = (c.terms if c.along else c.points)[-1]
-        with where(*(x for x in (here, self.mine) if x is not None)):
+        with only_if(here, self.mine):
             for value, at in zip(points, c.stored):
                 strides = {run: at.strides[run[-1]] for run in place}
                 offset, buffer, step = ints.dot(list(place.values()), list(strides.values()), at.offset), self.buffers[at.argument], strides[inner]
@@ -356,81 +348,3 @@ class Emitter(Extrema):
     def aligned(self, at: Access, strides: dict[tuple[int, ...], int], inner: tuple[int, ...]) -> int:
         """How many neighbours begin at a multiple of as many, wherever the vectors of an access are."""
         return alignment((at.offset, *(x for run, x in strides.items() if run != inner)), self.s.vector)
-
-    # Where threads meet.
-
-    def meet_along(self, values: Values, thread: Integer, lane: Integer, column: Integer, chunk: Integer, end: Integer | None) -> None:
-        ints, s, joining = self.ints, self.s, self.joining
-        distances = [32 >> i for i in range(1, 6) if 32 >> i < s.along]
-        if self.c.extremum is not None:
-            values = self.meet_extrema(values, distances, thread, column, end)
-        else:
-            for distance in distances:
-                values = joining.totals(values, [exchange(v, distance) for v in values])
-            values = self.between_warps(values, self.shared, joining.tree, thread, column)
-        conditions = [ints.equal(lane, 0)] if s.along > 1 else []
-        with where(*conditions, *([self.mine] if self.mine is not None else [])):
-            self.put(values, self.point, chunk)
-
-    def between_warps(self, values: Values, arrays: list[ir.Value], tree_: Callable[[list[Values]], Values], thread: Integer, column: Integer) -> Values:
-        """What the warps along a sum have together, each of which has ``values``."""
-        ints, s = self.ints, self.s
-        if s.along <= 32:
-            return values
-        warps = s.along // 32
-        with where(ints.equal(ints.rem(thread, 32), 0)):
-            for value, array in zip(values, arrays):
-                memref.store(to_memory(value), array, [ints.index(ints.div(thread, 32))])
-        gpu.barrier()
-        begin, types = ints.mul(column, warps), [v.type for v in values]
-        return tree_([[from_memory(memref.load(a, [ints.index(begin, i)]), t) for a, t in zip(arrays, types)] for i in range(warps)])
-
-    def meet_across(self, values: Values, thread: Integer, lane: Integer, column: Integer, chunk: Integer) -> None:
-        """Each thread adds up what those along have of some sums."""
-        ints, s, joining = self.ints, self.s, self.joining
-        own = [self.mine] if self.mine is not None else []
-        if s.along == 1:
-            with where(*own):
-                for i, each in enumerate(zip(*map(lanes_of, values))):
-                    self.put(list(each), ints.add(self.point, i), chunk)
-            return
-        width, types = s.across * s.vector, [k.total for k in joining.combiners]
-
-        def places(lane: Integer) -> list[ir.Value]:
-            return [ints.index(ints.add(ints.add(ints.mul(lane, width), i * s.across), column)) for i in range(s.vector)]
-
-        def get(place: ir.Value) -> Values:
-            return [from_memory(memref.load(a, [place]), t) for a, t in zip(self.shared, types)]
-
-        for value, array in zip(values, self.shared):
-            for x, place in zip(lanes_of(value), places(lane)):
-                memref.store(to_memory(x), array, [place])
-        gpu.barrier()
-        left = s.along
-        while left > TOGETHER:  # half of the threads with the other half's
-            left //= 2
-            with where(ints.less(lane, left)):
-                for mine, other in zip(places(lane), places(ints.add(lane, left))):
-                    for value, array in zip(joining.totals(get(mine), get(other)), self.shared):
-                        memref.store(to_memory(value), array, [mine])
-            gpu.barrier()
-        for begin in range(0, width, s.threads):
-            here = ints.add(thread, begin)
-            conditions = [ints.less(here, width)] if width - begin < s.threads else []
-            other, of = ints.rem(here, s.across), ints.div(here, s.across)
-            vectors = floordiv(self.c.inner, s.vector)
-            if self.mine is not None:
-                conditions.append(ints.less(ints.add(self.begin, other), vectors))
-            with where(*conditions):
-                found = joining.tree([get(ints.index(ints.add(here, y * width))) for y in range(left)])
-                self.put(found, ints.add(ints.add(self.base, ints.mul(other, s.vector)), of), chunk)
-
-    def put(self, totals: Values, point: Integer, chunk: Integer) -> None:
-        """The results of a sum, or what a chunk of it has."""
-        c, s, ints = self.c, self.s, self.ints
-        if s.cuts(c) > 1:
-            where = ints.add(ints.mul(chunk, c.count), point)
-            for value, buffer in zip(totals, self.buffers[-len(totals):]):
-                store(ints, value, buffer, where)
-            return
-        write_results(c, ints, self.joining.results(totals), point, dict(enumerate(self.buffers)))

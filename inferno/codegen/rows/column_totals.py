@@ -6,6 +6,7 @@ lanes of a vector share them a thread has one part of each.  A thread that has a
 
 from collections.abc import Callable
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, convert, from_memory, join, lanes_of, to_memory, tree
 from inferno.codegen.nvvm.cluster import arrive_in_cluster, read_remote, wait_for_cluster
 from inferno.codegen.nvvm.shuffles import exchange
@@ -86,13 +87,11 @@ class ColumnTotals:
         number = ints.div(self.thread, 32 if s.by_shuffles else s.across)
         begin = ints.add(ints.add(ints.mul(number, s.across * (1 if whole else s.vector)), self.column), ints.mul(first, s.across))
 
-        def put() -> None:
+        alone = [ints.equal(ints.rem(ints.div(self.thread, s.across), same), 0)] if s.by_shuffles and same > 1 else []
+        with only_if(*alone):
             for (n, _), array in zip(running, arrays):
                 for i, x in enumerate(lanes[n]):
                     memref.store(to_memory(x), array, [ints.index(begin, i * s.across)])
-
-        alone = [ints.equal(ints.rem(ints.div(self.thread, s.across), same), 0)] if s.by_shuffles and same > 1 else []
-        self.where(alone, put)
         return s.threads // 32 if s.by_shuffles else s.along
 
     def taken(self, array: ir.Value, type_: ir.Type) -> ir.Value:
@@ -155,11 +154,9 @@ class _Combination:
         """A thread for each number and block sends it."""
         e = self.e
 
-        def put() -> None:
+        with only_if(e.ints.less(e.thread, e.exchange.senders)):
             values = [tree(k.combine, self.get(array, k.total)) for (_, k), array in zip(self.running, self.last)]
             e.exchange.send(e.now, self.places, values)
-
-        e.where([e.ints.less(e.thread, e.exchange.senders)], put)
 
     def receive(self) -> None:
         e = self.e
@@ -173,23 +170,19 @@ class _Combination:
         """By so many threads, each what ``get`` says of an array."""
         e = self.e
 
-        def put() -> None:
+        with only_if(e.ints.less(e.thread, threads)):
             for (_, k), array, target in zip(self.running, arrays, to):
                 memref.store(to_memory(tree(k.combine, self.get(array, k.total))), target, [e.ints.index(e.thread)])
-
-        e.where([e.ints.less(e.thread, threads)], put)
 
     def conclude(self, get: Callable[[int, Combiner], list[ir.Value]], begin: Callable[[], None] = lambda: None) -> None:
         """By a thread for each number, which begins with ``begin``: what all threads take of it."""
         e = self.e
 
-        def put() -> None:
+        with only_if(e.ints.less(e.thread, self.numbers)):
             begin()
             found = e.results(self.reducing, {n: tree(k.combine, get(i, k)) for i, (n, k) in enumerate(self.running)})
             for n, value in found.items():
                 memref.store(to_memory(value), self.whole[n], [e.ints.index(e.thread)])
-
-        e.where([e.ints.less(e.thread, self.numbers)], put)
 
     def get_row(self, array: ir.Value, type_: ir.Type) -> list[ir.Value]:
         """A row's parts."""

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from inferno.codegen.builders import widened_pairs
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, convert, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gathered_values import GatheredValues
@@ -293,11 +294,9 @@ class ColumnsEmitter(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, Packe
             self.write_staged([(d.access, _by_rows(each)) for d, each in zip(stored, values)])
             return
 
-        def put() -> None:
+        with only_if(inside, self.mine):
             for d, run in zip(stored, values):
                 self.put(d.access, [self.offset(d.access, self._chunk[i][0]) for i in chunks], run)
-
-        self.where([x for x in (inside, self.mine) if x is not None], put)
 
     def put(self, at: Access, offsets: list[Integer], values: list[ir.Value]) -> None:
         """Write a vector's rows, of neighbouring points; where rows lie apart one by one, a warp's points of each being whole sectors."""

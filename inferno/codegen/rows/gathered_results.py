@@ -4,6 +4,7 @@ and neighbours across rows are written together, in whole sectors.
 
 from math import ceil
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, lanes_of, load, store
 from inferno.codegen.builders.integers import Integer
 from inferno.mlir import gpu, ir
@@ -37,11 +38,9 @@ class GatheredResults:
             point = ints.add(ints.div(self.thread, rows), n * s.across)
             inside = [there, *([ints.less(point, c.width)] if (n + 1) * s.across > c.width else [])]
 
-            def put(point: Integer = point) -> None:
+            with only_if(*inside):
                 for at, shared in self.gathered.items():
                     store(ints, load(ints, shared, self._place(point, mine), at.element), self.buffers[at.argument], self.offset(at, point))
-
-            self.where(inside, put)
 
     def _place(self, point: Integer, row: Integer) -> Integer:
         return self.ints.add(self.ints.mul(point, self.s.threads // self.s.across + GATHERED_APART), row)

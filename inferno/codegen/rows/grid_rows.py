@@ -15,6 +15,7 @@ is on the GPU.  A block waits for parts of earlier turns only, which others leav
 all go on.  Words are cleared by a kernel in front, in the order of the stream, so that graphs and launches at the same time have their own.
 """
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import from_memory, load, opaque_vector, to_memory
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import (
@@ -24,7 +25,6 @@ from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.builders.minmax import recognise_maximum
 from inferno.codegen.nvvm.async_copies import await_copies, commit_copies
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.nvvm.flagged_words import FlaggedWords, add_clearing, halves, launch_cleared, word_type
 from inferno.codegen.rows.kept_vectors import KeptVectors
 from inferno.codegen.rows.online_sums import bound, scaled

@@ -1,5 +1,6 @@
 """Rows that are contiguous, which a thread reads and writes together by vectors; the last thread may have fewer."""
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.integers import Integer
 from inferno.mlir import ir, scf
@@ -22,12 +23,11 @@ class PackedVectors:
             return load_vector(ints, buffer, begin, at.element, count, aligned)
         last = at.offset + (self.c.count - 1) * at.strides[self.c.rows[-1]] + count // self.s.vector - 1
         type_ = ir.VectorType.get([count], at.element)
-        op = scf.IfOp(self.full, [type_], has_else=True)
-        with ir.InsertionPoint(op.then_block):
-            scf.yield_([as_vector(load_vector(ints, buffer, begin, at.element, count, aligned), count)])
-        with ir.InsertionPoint(op.else_block):
-            scf.yield_([join([load(ints, buffer, ints.min(ints.add(begin, i), last), at.element) for i in range(count)])])
-        return op.results[0]
+        return if_else(
+            self.full, [type_],
+            lambda: [as_vector(load_vector(ints, buffer, begin, at.element, count, aligned), count)],
+            lambda: [join([load(ints, buffer, ints.min(ints.add(begin, i), last), at.element) for i in range(count)])],
+        )[0]
 
     def store_neighbours(self, at: Access, value: ir.Value, begin: Integer, aligned: int) -> None:
         """Write what ``neighbours`` would read."""
@@ -43,7 +43,8 @@ class PackedVectors:
         with ir.InsertionPoint(op.else_block):
             for i, x in enumerate(lanes_of(value)):
                 place = ints.add(begin, i)
-                self.where([ints.less(place, last + 1)], lambda x=x, place=place: store(ints, x, buffer, place))
+                with only_if(ints.less(place, last + 1)):
+                    store(ints, x, buffer, place)
             scf.yield_([])
 
     def aligned_rows(self, at: Access) -> int:

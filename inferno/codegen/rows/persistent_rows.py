@@ -11,6 +11,7 @@ What rows have in common may be kept from the first row on.  Of rows that begin 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm.async_copies import await_copies, commit_copies
 from inferno.mlir import arith, gpu, ir, scf
@@ -54,7 +55,8 @@ class PersistentRows:
         if self.kept.own is None or self.now not in (self.turning[0], self.turning[-1]):
             return
         if self.now == self.turning[-1]:
-            self.where([self.ints.less(self.following, self.c.count)], lambda: self.bring(turn, begin, end, self.c.repeated()))
+            with only_if(self.ints.less(self.following, self.c.count)):
+                self.bring(turn, begin, end, self.c.repeated())
         commit_copies()
 
     def bring(self, turn: ir.Value, begin: int, end: int, accesses: list[Access]) -> None:

@@ -1,5 +1,6 @@
 """Rows that begin unaligned: they are read in aligned vectors, of which the first and the last may belong to another row in part."""
 
+from inferno.codegen.builders.conditions import all_of, only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.unaligned import load_pieces, load_unaligned, piece
@@ -71,7 +72,6 @@ class RaggedRows:
     def write_ragged(self, stored: list, chunk: object) -> None:
         point, inside = self._chunk[chunk]
         values = [as_vector(self.value(d.source, chunk), self.s.vector) for d in stored]
-        mine = [self.mine] if self.mine is not None else []
 
         def put() -> None:
             for d, value in zip(stored, values):
@@ -79,20 +79,17 @@ class RaggedRows:
                 store_vector(self.ints, value, self.buffers[d.access.argument], self.offset(d.access, point), aligned)
 
         if inside is None:
-            self.where(mine, put)
+            with only_if(self.mine):
+                put()
             return
-        whole = inside[0]
-        for x in inside[1:]:
-            whole = arith.andi(whole, x)
-        choice = scf.IfOp(whole, has_else=True)
+        choice = scf.IfOp(all_of(*inside), has_else=True)
         with ir.InsertionPoint(choice.then_block):
-            self.where(mine, put)
+            with only_if(self.mine):
+                put()
             scf.yield_([])
         with ir.InsertionPoint(choice.else_block):
             for i, x in enumerate(inside):
-                def one(i: int = i) -> None:
+                with only_if(x, self.mine):
                     for d, value in zip(stored, values):
                         store(self.ints, lanes_of(value)[i], self.buffers[d.access.argument], self.offset(d.access, self.ints.add(point, i)))
-
-                self.where([x, *mine], one)
             scf.yield_([])

@@ -1,10 +1,11 @@
 """Where the points of rows lie in memory, and how a thread reads and writes a chunk of them, in vectors where they are neighbours."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.integers import Integer
-from inferno.mlir import arith, ir, scf
+from inferno.mlir import ir
 from inferno.schedule.analysis.accesses import Access, Joined
 from inferno.schedule.matmul.contraction import Destination
 from inferno.schedule.rows.kernel import Part
@@ -74,11 +75,8 @@ class RowAccesses:
             return value if vector == 1 else as_vector(value, vector)
         half = len(pieces) // 2
         type_ = at.element if vector == 1 else ir.VectorType.get([vector], at.element)
-        choice = scf.IfOp(self.ints.less(point, pieces[half][0]), [type_], has_else=True)
-        for block, some in ((choice.then_block, pieces[:half]), (choice.else_block, pieces[half:])):
-            with ir.InsertionPoint(block):
-                scf.yield_([self.read_joined(some, point)])
-        return choice.results[0]
+        first = self.ints.less(point, pieces[half][0])
+        return if_else(first, [type_], lambda: [self.read_joined(pieces[:half], point)], lambda: [self.read_joined(pieces[half:], point)])[0]
 
     def write(self, stored: list, chunk: object) -> None:
         if not stored:
@@ -87,12 +85,7 @@ class RowAccesses:
             self.write_ragged(stored, chunk)
             return
         point, inside = self._chunk[chunk]
-        conditions = [x for x in (inside, self.mine) if x is not None]
         values = [self.value(d.source, chunk) for d in stored]
-
-        def put() -> None:
-            for destination, value in zip(stored, values):
-                self.where(self.within(destination, point), lambda d=destination, v=value: put_one(d.access, v))
 
         def put_one(at: Access, value: ir.Value) -> None:
             vector = self.s.vector
@@ -107,7 +100,10 @@ class RowAccesses:
             else:
                 store_vector(self.ints, as_vector(value, vector), buffer, self.offset(at, point), self.alignment(at))
 
-        self.where(conditions, put)
+        with only_if(inside, self.mine):
+            for destination, value in zip(stored, values):
+                with only_if(*self.within(destination, point)):
+                    put_one(destination.access, value)
 
     def within(self, destination: Destination, point: Integer) -> list[ir.Value]:
         """Conditions under which a vector's points are a part of the result: all are, or none."""
@@ -124,25 +120,10 @@ class RowAccesses:
         if not found:
             return
 
-        def put() -> None:
+        with only_if(self.ints.equal(self.first, 0), self.mine):
             for d in found:
                 self.put_row(d.access, self._rows[d.source])
-
-        self.where([self.ints.equal(self.first, 0), *([self.mine] if self.mine is not None else [])], put)
 
     def put_row(self, at: Access, value: ir.Value) -> None:
         """Write what is known of the row."""
         store(self.ints, value, self.buffers[at.argument], self.row_offset(at))
-
-    def where(self, conditions: list[ir.Value], put: Callable[[], None]) -> None:
-        """``put()`` where all conditions hold."""
-        if not conditions:
-            put()
-            return
-        both = conditions[0]
-        for condition in conditions[1:]:
-            both = arith.andi(both, condition)
-        op = scf.IfOp(both)
-        with ir.InsertionPoint(op.then_block):
-            put()
-            scf.yield_([])

@@ -6,6 +6,7 @@ each warp leaves one value for those behind it.  The running values in a vector 
 only what is in front of each vector takes registers, and of 16-bit numbers these as they are.
 """
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, from_memory, join, lanes_of, opaque_vector, to_memory
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm.shuffles import from_lane
@@ -91,11 +92,9 @@ class RowScans:
         ints, warps = self.ints, self.s.across // WARP
         arrays = {n: self.shared[self.places[n]] for n in totals}
 
-        def put() -> None:
+        with only_if(ints.equal(ints.rem(self.thread, WARP), 0)):
             for n, (_, value) in totals.items():
                 memref.store(to_memory(value), arrays[n], [ints.index(ints.div(self.thread, WARP))])
-
-        self.where([ints.equal(ints.rem(self.thread, WARP), 0)], put)
         gpu.barrier()
         begin = ints.mul(ints.div(self.thread, self.s.across), warps) if self.s.threads > self.s.across else 0
         own, place = ints.div(self.lane, WARP), ints.rem(self.thread, warps)

@@ -1,5 +1,6 @@
 """Reductions across a row's threads: lanes of a warp by shuffles, warps by shared memory, the blocks of a cluster by distributed shared memory."""
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import from_memory, to_memory, tree
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm.cluster import arrive_in_cluster, read_remote, wait_for_cluster
@@ -43,11 +44,9 @@ class RowTotals:
         ints, warps = self.ints, self.s.across // 32
         arrays = {n: self.shared[self.places[n]] for n, _ in running}
 
-        def put() -> None:
+        with only_if(ints.equal(ints.rem(self.thread, 32), 0)):
             for n, _ in running:
                 memref.store(to_memory(parts[n]), arrays[n], [ints.index(ints.div(self.thread, 32))])
-
-        self.where([ints.equal(ints.rem(self.thread, 32), 0)], put)
         gpu.barrier()
         begin = ints.mul(ints.div(self.thread, self.s.across), warps) if self.s.threads > self.s.across else 0
 
@@ -70,10 +69,8 @@ class RowTotals:
         ints, own = self.ints, len(self.shared) - len(self.places)
         arrays = {n: self.shared[own + self.places[n]] for n, _ in running}
 
-        def put() -> None:
+        with only_if(ints.equal(self.thread, 0)):
             for n, _ in running:
                 memref.store(to_memory(parts[n]), arrays[n], [ints.index(0)])
-
-        self.where([ints.equal(self.thread, 0)], put)
         wait_for_cluster()
         return [{n: from_memory(read_remote(arrays[n], rank), parts[n].type) for n, _ in running} for rank in range(self.s.cluster)], 0

@@ -7,6 +7,7 @@ Nobody but a warp's own threads looks at its part, so that they wait for each ot
 from itertools import accumulate
 from math import ceil
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, from_memory, join, lanes_of, store, store_vector, to_memory
 from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integer, resize
@@ -74,14 +75,12 @@ class StagedRows:
             if self.full is not None or self.mine is not None:
                 conditions = [*conditions, ints.less(point, total)]
 
-            def start(number: Integer = number, point: Integer = point) -> None:
+            with only_if(*conditions):
                 given = None
                 if total % per:
                     given = resize(ints.value(ints.mul(ints.min(ints.sub(total, point), per), step)), 32)
                 wide = resize(ints.value(ints.add(point, at.offset)), 64)
                 start_copy(self.parts[at], self._place(at, number), source, arith.muli(wide, arith.constant(i64, step)), PIECE, given)
-
-            self.where(conditions, start)
 
     def _copy_back(self, at: Access) -> None:
         ints, buffer, words, step = self.ints, self.buffers[at.argument], self.words, _bytes(at)
@@ -91,21 +90,17 @@ class StagedRows:
             if self.full is not None or self.mine is not None:
                 conditions = [*conditions, ints.less(point, total - per + 1)]
 
-            def put(number: Integer = number, point: Integer = point) -> None:
+            with only_if(*conditions):
                 piece = load_shared(words, words.add(self.parts[at], self._place(at, number)), stored, per)
                 store_vector(ints, as_vector(piece, per), buffer, ints.add(point, at.offset), per)
-
-            self.where(conditions, put)
         if total % per:  # the last ones are no piece, of the warp that has them
             point = ints.add(self.in_warp, total - total % per)
             own = ints.sub(point, self.in_front)  # huge where these are behind it
 
-            def put_last() -> None:
+            with only_if(ints.less(self.in_warp, total % per), ints.less(own, WARP * self.s.vector * self.c.width)):
                 piece, inside = ints.div(own, per), ints.mul(ints.rem(own, per), step)
                 address = words.add(words.add(self.parts[at], self._place(at, piece)), resize(ints.value(inside), 32))
                 store(ints, load_shared(words, address, stored, 1), buffer, ints.add(point, at.offset))
-
-            self.where([ints.less(self.in_warp, total % per), ints.less(own, WARP * self.s.vector * self.c.width)], put_last)
 
     def _pieces(self, at: Access) -> list[tuple[Integer, list[ir.Value]]]:
         """The numbers of a thread's pieces, and under which conditions they are any of its warp's."""

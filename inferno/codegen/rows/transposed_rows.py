@@ -6,6 +6,7 @@ threads of a warp take apart or put together, lie in different banks, the pieces
 
 from math import ceil
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, from_memory, join, lanes_of, load_vector, store_vector, to_memory
 from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integer, resize
@@ -170,11 +171,9 @@ class _TransposedEmitter(ColumnsEmitter):
         width = self.s.piece(self.c, at)
         values = [load_vector(self.ints, self.buffers[at.argument], self._offset(at, row, point), stored, width, self._aligned(at)) for row, point, _ in pieces]
         for (row, point, there), value in zip(pieces, values):
-            def put(row: Integer = row, point: Integer = point, value: ir.Value = value) -> None:
+            with only_if(*there):
                 for x, place in zip(lanes_of(as_vector(value, width)), self._places(at, row, point)):
                     store_shared(x, shared_pointer(self.words, place), each)
-
-            self.where(there, put)
 
     def _drain(self, at: Access, pieces: list[tuple[Integer, Integer, list[ir.Value]]]) -> None:
         ints, c, s, stored = self.ints, self.c, self.s, stored_type(at.element)
@@ -190,10 +189,8 @@ class _TransposedEmitter(ColumnsEmitter):
             if s.local(c) * s.cluster > c.width:
                 inside.append(ints.less(self._point(point), c.width))
 
-            def put(row: Integer = row, point: Integer = point, value: ir.Value = value) -> None:
+            with only_if(*inside):
                 store_vector(ints, value, self.buffers[at.argument], self._offset(at, row, point), self._aligned(at))
-
-            self.where(inside, put)
 
     def _point(self, local: Integer) -> Integer:
         """The number in its row of one of the points that the block has: its threads' neighbours, then those of the cluster's others."""

@@ -11,8 +11,8 @@ Values are left in flagged words (``flagged_words.py``), which a second kernel c
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.nvvm.flagged_words import FlaggedWords
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.errors import CompileError
@@ -58,6 +58,7 @@ class Words:
 
 
 def words_of(chains: Int, tiles: Int, columns: int, group: int, combiner: Combiner, left: int = 0) -> Words:
+    """The words that tiles leave for those behind them; a running value of 64 bits has two."""
     return Words(chains, tiles, columns, group, 2 if combiner.total.width == 64 else 1, left)
 
 

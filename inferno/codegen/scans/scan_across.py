@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import reduce
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.scans.tiles import Tiles
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.symbolic import ceildiv, is_multiple

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import opaque_vector
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.nvvm.shuffles import from_lane
 from inferno.codegen.scans.lane_scans import last_lane
 from inferno.codegen.scans.tiles import Tiles

@@ -5,9 +5,7 @@ from other tiles of the row because a block walks all of them, or by a look back
 """
 
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import (
-    Buffer, device_module_of, gpu_function, index_width, integers_for, parameters_of, stored_type,
-)
+from inferno.codegen.builders.gpu_function import Buffer, device_module_of, gpu_function, index_width, integers_for, parameters_of, stored_type
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.nvvm.flagged_words import add_clearing, launch_cleared, word_type
 from inferno.codegen.scans.look_back import LookBack, words_of
@@ -15,7 +13,8 @@ from inferno.codegen.scans.scan_across import Across
 from inferno.codegen.scans.scan_along import Along
 from inferno.errors import CompileError
 from inferno.mlir import func, ir, walk
-from inferno.schedule.scans.scans import Scans, read, read_sized
+from inferno.schedule.scans.scan_schedule import Scans
+from inferno.schedule.scans.scans import read, read_sized
 from inferno.target import Target
 
 

@@ -14,7 +14,7 @@ from inferno.codegen.nvvm.builder import Words, load_shared
 from inferno.codegen.scans.values import Values
 from inferno.mlir import arith, ir, memref
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.scans.scans import Scans
+from inferno.schedule.scans.scan_schedule import Scans
 
 
 @dataclass

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.nvvm.async_copies import await_copies, commit_copies
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.scans import lane_scans
 from inferno.codegen.scans.look_back import LookBack
 from inferno.codegen.scans.stages import Stages
 from inferno.codegen.scans.values import Values
-from inferno.mlir import arith, ir, scf
+from inferno.mlir import ir, scf
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.scans.kernel import ScanKernel
-from inferno.schedule.scans.scans import Scans
+from inferno.schedule.scans.scan_schedule import Scans
 from inferno.symbolic import Int, is_multiple
 
 
@@ -119,10 +119,7 @@ class Tiles:
         """Make and store what follows of an item's running values."""
         rounded = [self.combiner.round(v) for v in values]
         self.values.know(self.c.result, item, rounded[0] if self.s.vector == 1 else join(rounded))
-        if not conditions:
-            self.values.write(item)
-            return
-        with only_if(conditions[0] if len(conditions) == 1 else arith.andi(*conditions)):
+        with only_if(*conditions):
             self.values.write(item)
 
     def scan_lanes(self, values: list[ir.Value], lane: Integer, lanes: int, step: int = 1) -> list[ir.Value]:

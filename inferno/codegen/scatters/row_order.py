@@ -7,13 +7,13 @@ Rows of many updates get pieces of a number of them, whose sums are made apart.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import word
 from inferno.codegen.builders.gpu_function import Buffer
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.nvvm.shuffles import from_before, from_lane
 from inferno.codegen.scatters.flat_elements import Reader
-from inferno.mlir import arith, ir, math, memref, nvvm, scf
+from inferno.mlir import arith, ir, math, memref, nvvm
 from inferno.schedule.scatters.added_rows import AddedRows
 from inferno.schedule.scatters.sorted_rows import SortedRows
 
@@ -59,12 +59,12 @@ class RowOrder:
         lane = _lane(ints, update)
         before = math.ctpop(arith.andi(same, arith.subi(arith.shli(word(1), lane), word(1))))
         leader = math.cttz(same)
-        counts = scf.IfOp(arith.andi(there, arith.cmpi(arith.CmpIPredicate.eq, lane, leader)), [i32], has_else=True)
-        with ir.InsertionPoint(counts.then_block):
-            scf.yield_([self.add("counts", row, math.ctpop(same))])
-        with ir.InsertionPoint(counts.else_block):
-            scf.yield_([word(0)])
-        rank = arith.addi(from_lane(counts.results[0], leader), before)
+        counts = if_else(
+            arith.andi(there, arith.cmpi(arith.CmpIPredicate.eq, lane, leader)), [i32],
+            lambda: [self.add("counts", row, math.ctpop(same))],
+            lambda: [word(0)],
+        )
+        rank = arith.addi(from_lane(counts[0], leader), before)
         with only_if(there):
             self.write("ranks", update, rank)
 
@@ -93,12 +93,8 @@ class RowOrder:
             far = arith.cmpi(arith.CmpIPredicate.uge, lane, word(distance))
             total = arith.addi(total, arith.select(far, from_before(total, distance), word(0)))
         some = arith.andi(arith.cmpi(arith.CmpIPredicate.eq, lane, word(_WARP - 1)), is_more(total, 0))
-        last = scf.IfOp(some, [i32], has_else=True)
-        with ir.InsertionPoint(last.then_block):
-            scf.yield_([self.add("counts", word(self.c.rows + counter), total)])
-        with ir.InsertionPoint(last.else_block):
-            scf.yield_([word(0)])
-        return arith.addi(from_lane(last.results[0], _WARP - 1), arith.subi(total, count))
+        last = if_else(some, [i32], lambda: [self.add("counts", word(self.c.rows + counter), total)], lambda: [word(0)])
+        return arith.addi(from_lane(last[0], _WARP - 1), arith.subi(total, count))
 
     def place(self, update: Integer, inside: ir.Value) -> None:
         """Put an update in its place; the first of each piece says which that is."""
@@ -159,10 +155,12 @@ def steps_of(c: AddedRows) -> list[tuple[Body, int, set[str]]]:
 
 
 def list_buffers(c: AddedRows, schedule: SortedRows, written: set[str]) -> list[Buffer]:
+    """The kernel's parameters for its lists."""
     return [Buffer(ir.IntegerType.get_signless(32), n, name not in written) for name, n in lists_of(c, schedule).items()]
 
 
 def is_more(value: ir.Value, number: int) -> ir.Value:
+    """Whether a word without a sign is above a number."""
     return arith.cmpi(arith.CmpIPredicate.ugt, value, word(number))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, lanes_of, load_vector, splat, store_vector
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import Buffer, element_bytes, gpu_function, index_width, integers_for, parameters_of
@@ -16,7 +17,7 @@ from inferno.codegen.builders.launcher import launch, launcher, parameter, point
 from inferno.codegen.maps.elementwise import Emitter
 from inferno.codegen.scatters.flat_elements import Reader
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, llvm, memref, scf
+from inferno.mlir import arith, func, ir, llvm, memref
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.scatters.added_rows import AddedRows, parse_added_rows
@@ -89,10 +90,8 @@ def _flat(kernel: func.FuncOp, buffers: list[Buffer], suffix: str, count: Int, b
         thread = ints.thread(_THREADS)
         block = ints.block()
         number = ints.add(ints.mul(block, _THREADS), thread)
-        inside = scf.IfOp(ints.less(number, count))
-        with ir.InsertionPoint(inside.then_block):
+        with only_if(ints.less(number, count)):
             body(ints, function.buffers[:len(buffers)], number)
-            scf.yield_([])
 
 
 def _begin(element: ir.Type, value: int | ir.Attribute, lanes: int) -> Body:

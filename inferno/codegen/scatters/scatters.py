@@ -7,6 +7,7 @@ line once, where updates of memory would go to the L2 cache one by one.  Sums of
 from dataclasses import dataclass
 from math import gcd
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, load_vector, splat, store_vector
 from inferno.codegen.builders.gpu_function import gpu_function, index_width, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers, resize
@@ -79,10 +80,8 @@ class _Emitter:
             line, along = ints.split(number, [height, width // lanes])
             at = ints.add(self.first, ints.add(ints.mul(line, rows.inner), ints.mul(along, lanes)))
 
-            def one() -> None:
+            with only_if(self.is_row(ints.mul(along, lanes))):
                 move(ints.mul(number, lanes), at, lanes)
-
-            self.where(self.is_row(ints.mul(along, lanes)), one)
 
         self.each(count, body)
 
@@ -127,17 +126,16 @@ class _Emitter:
                 if self.adds_floats:
                     value = self.widen(value)
                     inside, guess = self.but_for_many(value, slot, inside, guess)
-                self.where(inside, lambda v=value, at=slot: self.put(v, at))
+                with only_if(inside):
+                    self.put(value, slot)
             return guess
 
-        def whole() -> None:
+        with only_if(ints.less(self.row, rows.filled) if rows.filled < rows.outer else None):
             begin = [arith.constant(ir.IntegerType.get_signless(32), 0)] if self.adds_floats else []
             loop = scf.ForOp(ints.value(0), ints.value(-(-count // step)), ints.value(s.threads), begin)
             with ir.InsertionPoint(loop.body):
                 guess = body(loop.induction_variable, *(loop.inner_iter_args or [None]))
                 scf.YieldOp([guess] if begin else [])
-
-        self.where(ints.less(self.row, rows.filled) if rows.filled < rows.outer else None, whole)
 
     def take(self, number: Integer, width: int) -> list[tuple[ir.Value, Integer, ir.Value]]:
         """The elements from the ``number``-th on that go to the block's rows: what each is, where that is in shared memory, and whether it is there."""
@@ -169,15 +167,14 @@ class _Emitter:
         same = arith.andi(inside, arith.cmpi(arith.CmpIPredicate.eq, mine, guess))
         count = nvvm.ReduxOp(arith.extui(i32, same), nvvm.ReductionKind.ADD, arith.constant(i32, -1), results=[i32]).operation.results[0]
         many = arith.cmpi(arith.CmpIPredicate.uge, count, arith.constant(i32, _MANY))
-        together = scf.IfOp(many)
-        with ir.InsertionPoint(together.then_block):
+        with only_if(many):
             total = arith.select(same, value, splat(value.type, 0))
             for distance in (16, 8, 4, 2, 1):
                 total = arith.addf(total, exchange(total, distance))
             first = self.ints.equal(self.ints.rem(self.thread, 32), 0)
             place = guess if self.ints.type == i32 else arith.extui(self.ints.type, guess)
-            self.where(first, lambda: self.put(total, place))
-            scf.yield_([])
+            with only_if(first):
+                self.put(total, place)
         left = arith.andi(inside, arith.xori(arith.andi(many, same), splat(ir.IntegerType.get_signless(1), 1)))
         return left, arith.select(many, guess, from_lane(mine, 0))
 
@@ -199,15 +196,6 @@ class _Emitter:
         with ir.InsertionPoint(loop.body):
             body(loop.induction_variable)
             scf.YieldOp([])
-
-    def where(self, condition: ir.Value | None, build) -> None:
-        if condition is None:
-            build()
-            return
-        op = scf.IfOp(condition)
-        with ir.InsertionPoint(op.then_block):
-            build()
-            scf.yield_([])
 
     def widen(self, value: ir.Value) -> ir.Value:
         """As it is in shared memory."""

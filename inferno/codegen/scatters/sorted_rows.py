@@ -7,13 +7,13 @@ by another kernel, always in the same order.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import all_of, only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load_vector, splat, store_vector
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.maps.elementwise import Emitter
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.scatters.row_order import PIECES, SHARED, WHOLE, RowOrder, is_more, list_buffers, lists_of, steps_of
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
@@ -114,13 +114,11 @@ class _Adder:
         with only_if(_all(inside, is_column)):
             count = order.read("counts", row)
             begin = order.number(order.read("begins", row))
-            little = scf.IfOp(arith.xori(is_more(count, s.few), arith.constant(ir.IntegerType.get_signless(1), 1)))
-            with ir.InsertionPoint(little.then_block):
+            with only_if(arith.xori(is_more(count, s.few), arith.constant(ir.IntegerType.get_signless(1), 1))):
                 with only_if(self.changes(count)):
                     start = self.begin(row, column)  # on its way with the rest
                     total = self.total(order.number(count), s.unroll, lambda k: self.update(ints.add(begin, k), column))
                     self.end(total, start, row, column)
-                scf.yield_([])
 
     def changes(self, count: ir.Value) -> ir.Value:
         """Whether a row is anything else than what is there: the result may be in the place of what it begins as."""
@@ -237,7 +235,5 @@ class _Adder:
 
 
 def _all(*conditions: ir.Value | None) -> ir.Value:
-    known = [c for c in conditions if c is not None]
-    if not known:
-        return arith.constant(ir.IntegerType.get_signless(1), 1)
-    return known[0] if len(known) == 1 else arith.andi(*known)
+    every = all_of(*conditions)
+    return arith.constant(ir.IntegerType.get_signless(1), 1) if every is None else every

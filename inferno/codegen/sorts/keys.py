@@ -128,6 +128,7 @@ def less(a: Item, b: Item) -> ir.Value:
 
 
 def choose(condition: ir.Value, a: Item, b: Item) -> Item:
+    """``a`` where the condition holds, else ``b``, part by part."""
     return tuple(arith.select(condition, x, y) for x, y in zip(a, b))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import if_else
 from inferno.codegen.sorts.team import Team
 from inferno.mlir import arith, ir, scf
 
@@ -70,12 +71,7 @@ class Held:
 
     def _count_if(self, bound: ir.Value) -> ir.Value:
         """The same, by threads that have any."""
-        op = scf.IfOp(at_most(self.mine, bound), [ir.IntegerType.get_signless(32)], has_else=True)
-        with ir.InsertionPoint(op.then_block):
-            scf.yield_([self._count(bound)])
-        with ir.InsertionPoint(op.else_block):
-            scf.yield_([self._number(0)])
-        return op.results[0]
+        return if_else(at_most(self.mine, bound), [ir.IntegerType.get_signless(32)], lambda: [self._count(bound)], lambda: [self._number(0)])[0]
 
     def _while(self, starts: list[ir.Value], goes_on: Callable[..., ir.Value]) -> tuple[scf.WhileOp, list[ir.Value]]:
         """A loop that carries these values; its body, the block ``after``, is to be filled."""
@@ -113,4 +109,5 @@ class Held:
 
 
 def at_most(item: ir.Value, bound: ir.Value) -> ir.Value:
+    """Whether an item, a number without a sign, comes no later than a bound."""
     return arith.cmpi(arith.CmpIPredicate.ule, item, bound)

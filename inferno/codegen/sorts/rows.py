@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import load, store
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.sorts.keys import Item, Keys, choose
-from inferno.mlir import arith, ir, scf
+from inferno.mlir import arith, ir
 from inferno.schedule.sorts.kernel import SortKernel
 from inferno.schedule.sorts.sorts import power
 
@@ -48,16 +49,8 @@ class Rows:
         conditions = [] if c.begin == 0 else [arith.cmpi(arith.CmpIPredicate.uge, ints.value(place), ints.value(c.begin))]
         if c.begin + c.count < power(c.length) or c.begin:
             conditions.append(ints.less(place, c.begin + c.count))
-        if not conditions:
+        with only_if(*conditions):
             self._store(row, place, item)
-            return
-        condition = conditions[0]
-        for more in conditions[1:]:
-            condition = arith.andi(condition, more)
-        inside = scf.IfOp(condition)
-        with ir.InsertionPoint(inside.then_block):
-            self._store(row, place, item)
-            scf.yield_([])
 
     def _store(self, row: Integer, place: Integer, item: Item) -> None:
         c, ints = self.c, self.ints
@@ -74,18 +67,15 @@ class Rows:
         value, again = self.keys.value(key)
         if again is None:
             return value
-        op = scf.IfOp(again, [value.type], has_else=True)
-        with ir.InsertionPoint(op.then_block):
-            scf.yield_([load(self.ints, self.buffers[self.c.source], self.offset(row, origin, self.c.length), self.c.element)])
-        with ir.InsertionPoint(op.else_block):
-            scf.yield_([value])
-        return op.results[0]
+        return if_else(
+            again, [value.type],
+            lambda: [load(self.ints, self.buffers[self.c.source], self.offset(row, origin, self.c.length), self.c.element)],
+            lambda: [value],
+        )[0]
 
 
 @contextmanager
 def rows_there(ints: Integers, row: Integer, rows: int) -> Iterator[None]:
     """Only threads whose row is there go on."""
-    op = scf.IfOp(ints.less(row, rows))
-    with ir.InsertionPoint(op.then_block):
+    with only_if(ints.less(row, rows)):
         yield
-        scf.yield_([])

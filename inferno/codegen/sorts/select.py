@@ -7,6 +7,7 @@ between the bounds is then gathered in shared memory and sorted.  Of a longer ro
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import lanes_of, load, load_vector, word
 from inferno.codegen.builders.gpu_function import Buffer, element_bytes, gpu_function, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integers
@@ -108,10 +109,8 @@ class _Emitter:
         self.row, self.part, self.number = ints.div(number, stage.parts), ints.rem(number, stage.parts), number
         self.slots, self.counter = ints.mul(own, s.slots) if teams > 1 else 0, own
         (self.word,) = self.keys.types
-        begin = scf.IfOp(ints.equal(self.lane, 0))
-        with ir.InsertionPoint(begin.then_block):
+        with only_if(ints.equal(self.lane, 0)):
             memref.store(word(0), self.shared[1], [ints.index(self.counter)])
-            scf.yield_([])
         gpu.barrier()
         self.none = arith.constant(self.word, -1)
         items = self.read()
@@ -161,19 +160,15 @@ class _Emitter:
         """Bring the items between the bounds to the row's slots, in any order."""
         ints = self.ints
         kind = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)  # addition
-        some = scf.IfOp(at_most(held.mine, high))
-        with ir.InsertionPoint(some.then_block):
+        with only_if(at_most(held.mine, high)):
             for item in held.items:
                 inside = at_most(item, high)
                 if self.c.begin:
                     inside = arith.andi(inside, at_most(low, item))
-                op = scf.IfOp(inside)
-                with ir.InsertionPoint(op.then_block):
+                with only_if(inside):
                     slot = memref.AtomicRMWOp(kind, word(1), self.shared[1], [ints.index(self.counter)]).result
                     slot = arith.extui(ints.type, slot) if ints.width == 64 else slot
                     memref.store(item, self.shared[0], [ints.index(ints.add(self.slots, slot))])
-                    scf.yield_([])
-            scf.yield_([])
         gpu.barrier()
         count = memref.load(self.shared[1], [ints.index(self.counter)])
         self.gathered = arith.extui(ints.type, count) if ints.width == 64 else count
@@ -186,12 +181,10 @@ class _Emitter:
         target = self.buffers[-1]
         for i in range(0, s.slots, s.team):
             slot = ints.add(self.lane, i)
-            inside = scf.IfOp(ints.less(slot, s.slots))
-            with ir.InsertionPoint(inside.then_block):
+            with only_if(ints.less(slot, s.slots)):
                 item = memref.load(self.shared[0], [ints.index(slot)])
                 item = arith.select(ints.less(slot, self.gathered), item, self.none)
                 memref.store(item, target, [ints.index(ints.add(ints.mul(self.number, s.slots), slot))])
-                scf.yield_([])
 
     def rank(self, before: ir.Value) -> None:
         """Count for each item how many are before it, and store it there."""
@@ -200,8 +193,7 @@ class _Emitter:
         rows = Rows(self.c, self.keys, ints, self.buffers)
         for i in range(0, s.slots, s.team):
             slot = ints.add(self.lane, i)
-            inside = scf.IfOp(arith.andi(self.there, ints.less(slot, self.gathered)))
-            with ir.InsertionPoint(inside.then_block):
+            with only_if(arith.andi(self.there, ints.less(slot, self.gathered))):
                 item = memref.load(self.shared[0], [ints.index(ints.add(self.slots, slot))])
                 loop = scf.ForOp(ints.value(0), self.gathered, ints.value(1), [before])
                 with ir.InsertionPoint(loop.body):
@@ -209,7 +201,6 @@ class _Emitter:
                     smaller = arith.cmpi(arith.CmpIPredicate.ult, other, item)
                     scf.yield_([arith.addi(loop.inner_iter_args[0], arith.extui(ints.type, smaller))])
                 rows.write(self.row, loop.results[0], (item,))
-                scf.yield_([])
 
     def sort(self) -> None:
         """Sort them by merging."""

@@ -5,16 +5,16 @@ Where somebody reads places, an element goes with its own (``keys``); else eleme
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import join, lanes_of, load, load_vector, splat, store_vector, tree
 from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers, resize
 from inferno.codegen.builders.launcher import launch, launcher, parameter
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.sorts.keys import INFINITY, Item, Keys, in_order, network
 from inferno.codegen.sorts.thread_chunks import Chunks
 from inferno.codegen.sorts.values import sort_values
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf
+from inferno.mlir import arith, func, gpu, ir
 from inferno.schedule.sorts.kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts.short_sorts import ShortSorts, needs_places
 from inferno.symbolic import ceildiv, reach
@@ -115,13 +115,12 @@ class _Sort:
         for row in split:
             some = arith.ori(some, keys.is_nan(row[0 if c.descending else -1][0]))
         flat = [x for row in values for x in row]
-        op = scf.IfOp(some, [c.element] * len(flat), has_else=True)
-        with ir.InsertionPoint(op.then_block):
-            scf.yield_([load(self.ints, self.buffers[c.source], self.offset(r, resize(place, self.ints.width)), c.element)
-                        for r, row in enumerate(split) for _, place in row])
-        with ir.InsertionPoint(op.else_block):
-            scf.yield_(flat)
-        return [list(op.results)[i:i + c.count] for i in range(0, len(flat), c.count)]
+
+        def read(r: int, place: ir.Value) -> ir.Value:
+            return load(self.ints, self.buffers[c.source], self.offset(r, resize(place, self.ints.width)), c.element)
+
+        found = if_else(some, [c.element] * len(flat), lambda: [read(r, place) for r, row in enumerate(split) for _, place in row], lambda: flat)
+        return [found[i:i + c.count] for i in range(0, len(flat), c.count)]
 
 
 class _Behind(_Sort):

@@ -7,6 +7,7 @@ elements again.  Merging two runs, every block finds by a search what of them it
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, scalar, size, temporary
@@ -14,7 +15,7 @@ from inferno.codegen.sorts.keys import Item, Keys
 from inferno.codegen.sorts.rows import Rows, rows_there
 from inferno.codegen.sorts.tiles import Tiles, merge_part, split
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, memref, scf
+from inferno.mlir import arith, func, gpu, ir, memref
 from inferno.schedule.sorts.kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts.sorts import Sorts, places, power
 from inferno.symbolic import ceildiv
@@ -118,10 +119,8 @@ class _Generator:
         # Neighbouring threads find where the block's part begins and where it ends.
         wanted = ints.add(before, ints.mul(ints.rem(thread, 2), s.tile))
         taken = split(ints, get, (base, middle), (middle, end), wanted, self.padded)
-        first = scf.IfOp(ints.less(thread, 2))
-        with ir.InsertionPoint(first.then_block):
+        with only_if(ints.less(thread, 2)):
             memref.store(taken, function.shared[-1], [ints.index(thread)])
-            scf.yield_([])
         gpu.barrier()
         begin_a, end_a = (memref.load(function.shared[-1], [ints.index(i)]) for i in range(2))
         from_a = ints.sub(end_a, begin_a)

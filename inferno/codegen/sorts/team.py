@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.mlir import arith, gpu, ir, memref, nvvm, scf
+from inferno.mlir import arith, gpu, ir, memref, nvvm
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,8 @@ class Team:
         if self.size == 32:
             return value
         ints = self.ints
-        first = scf.IfOp(ints.equal(ints.rem(self.thread, 32), 0))
-        with ir.InsertionPoint(first.then_block):
+        with only_if(ints.equal(ints.rem(self.thread, 32), 0)):
             memref.store(value, self.parts, [ints.index(ints.div(self.thread, 32))])
-            scf.yield_([])
         gpu.barrier()
         found = [memref.load(self.parts, [ints.index(i)]) for i in range(self.size // 32)]
         gpu.barrier()

@@ -5,15 +5,14 @@ access be of parts of many lines: then a block's threads read and write all of i
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import gcd
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.nvvm.builder import only_if
-from inferno.mlir import arith, gpu, ir, scf
+from inferno.mlir import arith, gpu, ir
 from inferno.schedule.sorts.short_sorts import is_access
 from inferno.symbolic import Int, bounds, is_multiple
 
@@ -85,11 +84,7 @@ class Chunks:
         blocks, whole_blocks = self.total // each, is_multiple(self.total, each)
         if whole_blocks or bounds(blocks)[1] == 0:
             return whole() if whole_blocks else part()
-        op = scf.IfOp(self.ints.less(self.block, blocks), types, has_else=True)
-        for branch, emit in ((op.then_block, whole), (op.else_block, part)):
-            with ir.InsertionPoint(branch):
-                scf.yield_(emit() or [])
-        return list(op.results)
+        return if_else(self.ints.less(self.block, blocks), types, whole, part)
 
     def _single(self, buffer: ir.Value) -> list[ir.Value]:
         return [load(self.ints, buffer, self.ints.min(self.ints.add(self.first, i), self.total - 1), self.held) for i in range(self.count)]
@@ -119,14 +114,14 @@ class Chunks:
             at, plus = (first, plus) if there is None else (ints.min(ints.add(first, plus), self.total // width * width - width), 0)
             found.append(load_vector(ints, buffer, at, self.held, width, width, plus))
         for (there, plus), value in zip(turns, found):
-            with _where(there):
+            with only_if(there):
                 self._store_shared(value, ints.mul(self.thread, width), plus)
 
     def _take(self, _: Sequence[ir.Value], buffer: ir.Value, element: ir.Type) -> None:
         """All of a block from there."""
         width, turns, first = self._vectors(element)
         for there, plus in turns:
-            with _where(there):
+            with only_if(there):
                 value = self._shared_vector(self.ints.mul(self.thread, width), plus, width)
                 store_vector(self.ints, _wide(value, element), buffer, first, width, plus)
 
@@ -161,11 +156,6 @@ class Chunks:
         if plus % line and self.count % line and line % self.count:  # a thread's elements begin anywhere in a line
             first, plus = ints.add(first, plus), 0
         return ints.add(first, ints.mul(ints.div(first, line), gap)), plus + plus // line * gap
-
-
-def _where(condition: ir.Value | None) -> AbstractContextManager[None]:
-    """Operations that run where a condition holds, if there is one."""
-    return nullcontext() if condition is None else only_if(condition)
 
 
 def _wide(value: ir.Value, element: ir.Type) -> ir.Value:

@@ -12,12 +12,13 @@ a second kernel adds.
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import tree
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.codegen.universal.points import Emitter, Values
 from inferno.codegen.universal.structured import Structured, to_terms
-from inferno.mlir import arith, gpu, ir, linalg, memref, scf
+from inferno.mlir import arith, gpu, ir, linalg, memref
 from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import maps, substitute
 from inferno.powers import last_power_of_two
@@ -124,8 +125,7 @@ def reduce_points(
     condition = arith.constant(ir.IntegerType.get_signless(1), 1)
     for c in conditions:
         condition = arith.andi(condition, c)
-    writer = scf.IfOp(condition)
-    with ir.InsertionPoint(writer.then_block):
+    with only_if(condition):
         if partial is None:
             starts = [c.widen(v) for c, v in zip(s.combiners, emitter.running(at))]
             totals = emitter.combine([c.to_total(v) for c, v in zip(s.combiners, starts)], totals)
@@ -134,7 +134,6 @@ def reduce_points(
             where = [ints.index(number), *(ints.index(at[d]) for d in s.parallel)]
             for value, buffer in zip(totals, partial):
                 memref.store(value, buffer, where)
-        scf.yield_([])
 
 
 def _terms(emitter: Emitter, shape: Shape, at: dict[int, Integer], begin: Integer, end: Integer, lane: Integer) -> Values:
@@ -186,11 +185,9 @@ def _across_lanes(
     if shape.along <= 32:
         return values
     warp = ints.div(thread, 32)
-    head = scf.IfOp(ints.equal(ints.rem(thread, 32), 0))
-    with ir.InsertionPoint(head.then_block):
+    with only_if(ints.equal(ints.rem(thread, 32), 0)):
         for value, array in zip(values, shared):
             memref.store(value, array, [ints.index(warp)])
-        scf.yield_([])
     gpu.barrier()
     first = ints.mul(column, shape.along // 32)
     return tree(emitter.combine, [[memref.load(array, [ints.index(ints.add(first, i))]) for array in shared] for i in range(shape.along // 32)])

@@ -7,6 +7,7 @@ are added one after the other is off by about sqrt(n) roundings.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.expand_math import may_contract
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
@@ -44,13 +45,8 @@ class Emitter:
         block = ints.block()
         thread = ints.thread(threads)
         point = ints.add(ints.mul(block, threads), thread)
-        if s.points % threads == 0:
+        with only_if(ints.less(point, s.points) if s.points % threads else None):
             self.point(point)
-            return
-        inside = scf.IfOp(ints.less(point, s.points))
-        with ir.InsertionPoint(inside.then_block):
-            self.point(point)
-            scf.yield_([])
 
     def point(self, point: Integer) -> None:
         at = self.place(point)

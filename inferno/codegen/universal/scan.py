@@ -6,6 +6,7 @@ and goes over its elements again.
 
 from dataclasses import dataclass, replace
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.device_function import DeviceFunction
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
@@ -69,10 +70,8 @@ def emit_scan(scan: Scan, function: DeviceFunction, dead: bool) -> None:
         emitter.block(block, thread, dead)
         return
     row = ints.add(ints.mul(block, _THREADS), thread)
-    inside = scf.IfOp(ints.less(row, scan.rows))
-    with ir.InsertionPoint(inside.then_block):
+    with only_if(ints.less(row, scan.rows)):
         emitter.row(row, dead)
-        scf.yield_([])
 
 
 @dataclass
@@ -149,21 +148,17 @@ class _Emitter:
             memref.store(value, shared, [ints.index(thread)])
             gpu.barrier()
             distance *= 2
-        some = scf.IfOp(ints.less(ints.value(0), thread), [c.type], has_else=True)
-        with ir.InsertionPoint(some.then_block):
-            scf.yield_([memref.load(shared, [ints.index(ints.sub(thread, 1))])])
-        with ir.InsertionPoint(some.else_block):
-            scf.yield_([c.identity()])
-        again = scf.ForOp(ints.value(begin), ints.value(end), ints.value(1), [some.results[0]])
+        some = if_else(
+            ints.less(ints.value(0), thread), [c.type], lambda: [memref.load(shared, [ints.index(ints.sub(thread, 1))])], lambda: [c.identity()],
+        )
+        again = scf.ForOp(ints.value(begin), ints.value(end), ints.value(1), [some[0]])
         with ir.InsertionPoint(again.body):
             value = self.combine(again.inner_iter_args[0], self.load(row, again.induction_variable))
             self.store(value, row, again.induction_variable)
             scf.YieldOp([value])
         if dead:
             return
-        holder = scf.IfOp(arith.andi(ints.less(begin, scan.length), ints.equal(end, scan.length)))
-        with ir.InsertionPoint(holder.then_block):
+        with only_if(arith.andi(ints.less(begin, scan.length), ints.equal(end, scan.length))):
             end_at = self.at(row, 0)
             del end_at[scan.dim]
             memref.store(self.round(again.results[0]), self.last, end_at)
-            scf.yield_([])

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
+from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.device_function import DeviceFunction
 from inferno.codegen.builders.elements import lanes_of, load_vector, store_vector
 from inferno.codegen.builders.gpu_function import element_bytes
@@ -119,15 +120,13 @@ def emit_scatters(scatters: Sequence[Scatter], function: DeviceFunction) -> None
 def _emit(scatters: list[Scatter], block: Integer, thread: Integer, function: DeviceFunction) -> None:
     ints, (scatter, *others) = function.ints, scatters
     if others:
-        mine = scf.IfOp(ints.less(block, scatter.launch[0]), has_else=True)
-        for place, own, first in ((mine.then_block, [scatter], block), (mine.else_block, others, None)):
-            with ir.InsertionPoint(place):
-                _emit(own, first if first is not None else ints.sub(block, scatter.launch[0]), thread, function)
-                scf.yield_([])
+        if_else(
+            ints.less(block, scatter.launch[0]), [],
+            lambda: _emit([scatter], block, thread, function), lambda: _emit(others, ints.sub(block, scatter.launch[0]), thread, function),
+        )
         return
     point = ints.add(ints.mul(block, _THREADS), thread)
-    inside = scf.IfOp(ints.less(point, scatter.points))
-    with ir.InsertionPoint(inside.then_block):
+    with only_if(ints.less(point, scatter.points)):
         emitter = _Emitter(scatter, function)
         if scatter.searching:
             emitter.search(point)
@@ -141,7 +140,6 @@ def _emit(scatters: list[Scatter], block: Integer, thread: Integer, function: De
             with ir.InsertionPoint(loop.body):
                 emitter.update(loop.induction_variable, where)
                 scf.YieldOp([])
-        scf.yield_([])
 
 
 @dataclass
@@ -183,10 +181,8 @@ class _Emitter:
 
     def update(self, number: Integer, where: list[Integer]) -> None:
         """Make one update at one place of its window, unless the window is not in the destination."""
-        inside = scf.IfOp(self.is_inside(number))
-        with ir.InsertionPoint(inside.then_block):
+        with only_if(self.is_inside(number)):
             self.make(number, where)
-            scf.yield_([])
 
     def is_inside(self, number: Integer) -> ir.Value:
         """Asked of the indices as they are: in the width of the arithmetic an index far outside might be one inside."""

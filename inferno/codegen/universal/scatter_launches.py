@@ -7,7 +7,8 @@ from inferno.codegen.universal.buffer_operations import Fill, FREE, meet, result
 from inferno.codegen.universal.scatter import adds_narrow, emit_scatters, flat_parameter, read_scatter, Scatter
 from inferno.mlir import arith, ir, is_read, memref, owner
 from inferno.passes.generics import maps
-from inferno.passes.shapes import materialise, shape
+from inferno.passes.shapes import shape
+from inferno.passes.size_values import materialise
 from inferno.schedule.analysis.accesses import iterators
 from inferno.symbolic import hint, product
 

@@ -6,6 +6,7 @@ NaN goes where eager puts it, behind every number: without that its comparisons 
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.device_function import DeviceFunction
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
@@ -34,6 +35,7 @@ class Sort:
 
 
 def read_sort(op: ir.Operation) -> Sort:
+    """What a ``tm_tensor.sort`` sorts."""
     return Sort(op, ir.IntegerAttr(op.attributes["dimension"]).value, known_shape(op.operands[0]))
 
 
@@ -45,8 +47,7 @@ def emit_sort(sort: Sort, function: DeviceFunction, sources: list[ir.Value], tar
     block = ints.block()
     thread = ints.thread(_THREADS)
     point = ints.add(ints.mul(block, _THREADS), thread)
-    inside = scf.IfOp(ints.less(point, sort.points))
-    with ir.InsertionPoint(inside.then_block):
+    with only_if(ints.less(point, sort.points)):
         at = ints.split(point, list(sort.shape))
         own, length = at[sort.dim], sort.shape[sort.dim]
 
@@ -71,7 +72,6 @@ def emit_sort(sort: Sort, function: DeviceFunction, sources: list[ir.Value], tar
         rank = count(ints.add(own, 1), length, rank, False)
         for value, target in zip(mine, targets):
             memref.store(value, target, [ints.index(rank if d == sort.dim else x) for d, x in enumerate(at)])
-        scf.yield_([])
 
 
 def order_nan(body: ir.Block) -> None:

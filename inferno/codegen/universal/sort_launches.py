@@ -8,7 +8,8 @@ from inferno.codegen.universal.serial import is_scalar
 from inferno.codegen.universal.sort import emit_sort, read_sort
 from inferno.codegen.universal.structured import read_structured
 from inferno.mlir import ir, memref
-from inferno.passes.shapes import materialise, static
+from inferno.passes.shapes import static
+from inferno.passes.size_values import materialise
 
 
 class SortLaunches:

@@ -84,4 +84,5 @@ def scope(text: str, wide: bool) -> dict[str, Any]:
 
 
 def widen(tensor: Tensor) -> Tensor:
+    """A tensor of floats in float64; any other as it is."""
     return tensor.double() if tensor.is_floating_point() else tensor

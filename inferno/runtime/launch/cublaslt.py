@@ -29,7 +29,7 @@ TRANSPOSE_A, TRANSPOSE_B, EPILOGUE, BIAS_POINTER = 3, 4, 7, 8  # of a product's 
 _BATCH, _BATCH_STRIDE = 5, 6  # of a matrix'
 _WORKSPACE, _REDUCTIONS, _ALIGNMENTS = 1, 3, 5  # of a preference; four alignments, of A to D
 _IN_COMPUTE_TYPE = 2  # partial sums are neither rounded to the result's type nor added up in the order that they come in
-_RESULT_WORDS, _ALGORITHM_WORDS = 12, 8  # cublasLtMatmulHeuristicResult_t: the algorithm, its workspace's bytes, a status, ...
+_RESULT_WORDS = 12  # cublasLtMatmulHeuristicResult_t: the algorithm, its workspace's bytes, a status, ...
 
 # The words of a record.  Places: which of the operands A, B, C, D, the workspace and the bias are; behind them the bytes from an operand's
 # start to where each begins.

@@ -7,13 +7,14 @@ What a kernel makes of a tensor by a copy of it, and changes to that, is where t
 argument copies nothing.  What ``place-results`` has inserted into a tensor lies there from the beginning.
 """
 
-from inferno.codegen.builders.launcher import buffer_type, integer
+from inferno.codegen.builders.launcher import buffer_type
 from inferno.dialect import COPIES
-from inferno.dialect.sizes import SIZES, sizes_attribute
+from inferno.dialect.sizes import SIZES, integer, sizes_attribute
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, is_read, memref, owner, walk
 from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, operations_in, programs
-from inferno.passes.shapes import SizeValues, argument_attributes, begin_together, number, shape, static, symbol_arguments
+from inferno.passes.shapes import argument_attributes, begin_together, number, shape, static, symbol_arguments
+from inferno.passes.size_values import SizeValues
 from inferno.symbolic import Int, product
 
 

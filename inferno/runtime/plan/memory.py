@@ -8,13 +8,13 @@ one that is no longer needed and is known to be at least as large, or a new plac
 
 from dataclasses import dataclass
 
-from inferno.codegen.builders.launcher import integer
 from inferno.dialect import SizedWorkspaceOp, WorkspaceOp
-from inferno.dialect.sizes import sizes_attribute
+from inferno.dialect.sizes import integer, sizes_attribute
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, users, walk
 from inferno.passes.programs import MAIN, programs
-from inferno.passes.shapes import SizeValues, shape, symbol_arguments
+from inferno.passes.shapes import shape, symbol_arguments
+from inferno.passes.size_values import SizeValues
 from inferno.runtime.plan.placement import Lifetime, place
 from inferno.schedule.analysis.cost import bit_width, tensor_bytes
 from inferno.symbolic import Int, bounds, ceildiv, hint, product

@@ -333,6 +333,7 @@ def _reason(error: BaseException) -> str:
 
 
 def fallback_of(node: Node, reason: str) -> Fallback:
+    """What is said of an operation that runs in eager: its name, what it calls, its line in the model, and the reason."""
     where = user_line(node)
     called = node.args[1] if node.target is with_effects else node.target
     target = called.__name__ if is_drawing(node) or is_philox(node) else str(called)

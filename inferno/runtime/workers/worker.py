@@ -28,6 +28,7 @@ def read_frame(stream: BinaryIO) -> Any:
 
 
 def write_frame(stream: BinaryIO, value: Any) -> None:
+    """Write a value, pickled, behind its length in bytes, 8 of them."""
     body = pickle.dumps(value)
     stream.write(struct.pack("<Q", len(body)) + body)
     stream.flush()

@@ -6,7 +6,8 @@ from inferno.dialect.sizes import symbol_attributes
 from inferno.mlir import arith, func, ir, linalg, tensor
 from inferno.passes.affine import projection
 from inferno.passes.generics import PARALLEL, build
-from inferno.passes.shapes import materialise, mixed, static, symbol_arguments
+from inferno.passes.shapes import static, symbol_arguments
+from inferno.passes.size_values import materialise, mixed
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.expressions import INDEX, READ, Expression, Loop
 from inferno.schedule.matmul.contraction import Map

@@ -11,7 +11,7 @@ from inferno.schedule.attention.candidates import candidates
 from inferno.schedule.attention.cost import estimate
 from inferno.schedule.attention.schedule import Attention, completed
 from inferno.schedule.attention.support import is_new, read
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.target import Target
 
 

@@ -10,7 +10,8 @@ from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import CLOCK, bit_width
 from inferno.schedule.analysis.unchanged import asked_once
-from inferno.schedule.attention.gradient_kernel import AttentionGradient, parse_attention_gradient
+from inferno.schedule.attention.gradient_kernel import AttentionGradient
+from inferno.schedule.attention.gradient_parser import parse_attention_gradient
 from inferno.schedule.attention.kept_scores import QuerySums, estimate_queries, estimate_rounding, heads_together, kept_line, query_sums
 from inferno.schedule.attention.kernel import sources
 from inferno.schedule.attention.masks import widths, with_maps

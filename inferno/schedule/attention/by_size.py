@@ -12,7 +12,7 @@ from inferno.schedule.attention.kernel import AttentionKernel
 from inferno.schedule.attention.schedule import FEW_ROWS, completed
 from inferno.schedule.attention.tiling import AttentionTiling
 from inferno.schedule.attention.warps import few_queries
-from inferno.schedule.composite.by_size import BySize, Point, Table, along, at_point, cover, spans_of
+from inferno.schedule.composite.size_ranges import BySize, Point, Table, along, at_point, cover, spans_of
 from inferno.size_forms import as_python
 from inferno.symbolic import Int, symbols_of
 from inferno.target import Target

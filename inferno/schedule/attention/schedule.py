@@ -155,6 +155,7 @@ def sums_bytes(rows: int, width: int) -> int:
 
 
 def most_rows(queries: Int) -> int:
+    """The most rows of a tile of queries."""
     return min(64, bounds(queries)[1])
 
 

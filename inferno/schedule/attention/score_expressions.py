@@ -29,6 +29,7 @@ def readers_of(expression: Expression, inner: Expression) -> list[Expression]:
 
 
 def holds(expression: Expression, *names: str, stop: Expression | None = None) -> bool:
+    """Whether one of these operations is in an expression; what is below ``stop`` is not looked at."""
     return any(e.name in names for e in expression.walk(lambda e: e is stop))
 
 

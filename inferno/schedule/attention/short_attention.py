@@ -180,6 +180,7 @@ def _side(c: Contraction, operand: Operand, side: Group, most_terms: int, extent
 
 
 def fits(s: ShortAttention) -> bool:
+    """Whether the generator has code for so many warps."""
     return s.warps in _WARPS
 
 

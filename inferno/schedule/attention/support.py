@@ -86,6 +86,7 @@ def _has_blocks(a: AttentionKernel) -> bool:
 
 
 def negative(access: Access) -> bool:
+    """Whether a stride or the offset may be below 0."""
     return any(bounds(s)[0] < 0 for s in (*access.strides, access.offset))
 
 
@@ -97,6 +98,7 @@ def _falls(access: Access, a: AttentionKernel) -> bool:
 
 
 def inlined(map_: Map | None) -> bool:
+    """Whether a map, if there is one, is computed where its operands are, and gathers nothing."""
     return map_ is None or (supported_body(map_.generic) and not walk(map_.generic, "tensor.extract"))
 
 

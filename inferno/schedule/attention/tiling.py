@@ -146,4 +146,5 @@ def _all_axes(o: Operand, tiled: tuple[Axis, Axis], grid: tuple[Axis, ...]) -> t
 
 
 def one_axis(group) -> Axis:
+    """The axis of a group with one run of loops, or with none, which has size 1."""
     return axes(group)[0] if group.runs else Axis((), 1)

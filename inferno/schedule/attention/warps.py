@@ -37,6 +37,7 @@ def by_warps(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At
 
 
 def few_queries(tiling: AttentionTiling, at: At) -> bool:
+    """Whether there are so few queries that each warp has keys of its own."""
     return at(tiling.queries.size) <= _MOST_QUERIES
 
 

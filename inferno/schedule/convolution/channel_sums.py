@@ -82,6 +82,7 @@ def candidates(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Cha
 
 
 def tiling_of(c: Contraction) -> Tiling | None:
+    """The tiles of such a contraction; None where it cannot be tiled."""
     width = bit_width(c.lhs.element) // 8
     return tile_contraction(c, width, only_along_k=width == 4, offset=c.windows is None)
 

@@ -139,4 +139,5 @@ def uncoalesced_time(kernel: func.FuncOp, generic: ir.Operation) -> float:
 
 
 def read_time(uncoalesced: Sequence[Uncoalesced]) -> float:
+    """Microseconds that reading these takes where they are not in the order."""
     return sum(s.reads for s in uncoalesced) / _RATE

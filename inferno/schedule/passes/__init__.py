@@ -4,8 +4,8 @@ the order in which they run.
 One file a pass, named as it is: ``fuse_*`` and ``merge_*`` make one kernel of several, ``split_*`` several of one, ``order_*``
 change layouts.  What passes share:
 
-* Kernels and their calls (``calls``), and kernels merged by these: ``merge_calls`` (one function of several),
-  ``merge_independent``, ``pairs``, ``operation_order``, ``size_factors``, ``map_calls``.
+* Kernels and their calls (``calls``, ``edges``), passes that rewrite both (``rewrite``), and kernels merged by these: ``merge_calls`` (one function
+  of several), ``merge_independent``, ``pairs``, ``operation_order``, ``size_factors``, ``map_calls``.
 * Patterns that they look for: ``softmax_calls``, ``stacked``, ``totals``, ``stacks``, ``looked_up_rows``, ``row_values``,
   ``weighted_rows``, ``changed_places``; ``call_times`` and ``kernel_times`` are estimates.
 * Parts of one pass: of ``roll-steps`` ``equal_steps``, ``first_steps``, ``inline_steps``, ``batch_products``, ``join_loops``

@@ -22,7 +22,7 @@ from inferno.schedule.assign import choose
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.passes.calls import inputs_of, may_change
-from inferno.schedule.passes.merge_calls import erase_unused
+from inferno.schedule.passes.rewrite import erase_unused
 from inferno.schedule.spaces import estimate_of
 from inferno.target import Target, find_target
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from inferno.mlir import erase_dead, func, ir, owner, tensor
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, outputs
 from inferno.passes.programs import operations_in
-from inferno.passes.shapes import mixed, shape
+from inferno.passes.shapes import shape
+from inferno.passes.size_values import mixed
 
 
 def put_behind(kernel: func.FuncOp, sums: Sequence[ir.Operation], behind: Sequence[ir.Operation]) -> bool:

@@ -7,7 +7,8 @@ from inferno.mlir import func, ir, tensor
 from inferno.passes.generics import is_generic
 from inferno.passes.kernel_names import free
 from inferno.passes.programs import operations_in
-from inferno.passes.shapes import function_of, sizes
+from inferno.passes.shapes import function_of
+from inferno.passes.size_values import sizes
 from inferno.schedule.analysis.accesses import filled, has_known_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 

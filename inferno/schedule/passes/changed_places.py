@@ -1,6 +1,6 @@
 """Arguments of a program that a kernel changes in places, which is done where they lie."""
 
-from inferno.mlir import func, ir, owner, users
+from inferno.mlir import backward_slice, func, ir, owner, users
 from inferno.passes.generics import body, inputs, maps, yielded
 from inferno.passes.programs import root_of
 from inferno.schedule.passes.mark_overwrites import updated
@@ -22,13 +22,7 @@ def changes_places(call: ir.Operation, kernel: func.FuncOp) -> bool:
 def _chosen_by_points(call: ir.Operation, kernel: func.FuncOp, generic: ir.Operation, select: ir.Operation) -> bool:
     """Whether it takes an element of each point that the program has computed to know where something changes, as a mask of probabilities does: then all
     points are read, and nothing is saved where they lie."""
-    pending, seen = [select.operands[0]], set()
-    while pending:
-        value = pending.pop()
-        made = owner(value)
-        if made is not None and value not in seen:
-            pending += made.operands
-        seen.add(value)
+    seen = set(backward_slice([select.operands[0]]))
     arguments = list(kernel.entry_block.arguments)
     for value, map_, point in zip(inputs(generic), maps(generic), body(generic).arguments):
         if point in seen and map_.is_permutation and root_of(value) in arguments:

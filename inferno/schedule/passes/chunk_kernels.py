@@ -200,10 +200,12 @@ def _retype(function: func.FuncOp, sizes_: dict[int, list[Int]]) -> None:
 
 
 def type_of(value: ir.Value, size: list[int]) -> ir.Type:
+    """A tensor's type, of its elements and of another size."""
     return ir.RankedTensorType.get(size, value.type.element_type)
 
 
 def cut_shape(size: list[int], at: int, count: int) -> list[int]:
+    """Sizes of which that of dimension ``at`` is cut into ``count`` chunks, a dimension of their own in front."""
     return [*size[:at], count, size[at] // count, *size[at + 1:]]
 
 

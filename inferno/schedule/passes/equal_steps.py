@@ -10,7 +10,7 @@ from inferno.passes.programs import VIEWS, anonymous, callee, operations_in, rea
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.passes.batch_products import Product, take_apart
 from inferno.schedule.passes.calls import inputs_of, may_change
-from inferno.schedule.passes.merge_calls import Rewrite
+from inferno.schedule.passes.rewrite import Rewrite
 
 _LEAST = 3  # steps
 _LONGEST = 16  # calls of a step

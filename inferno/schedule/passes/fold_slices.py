@@ -4,19 +4,20 @@
 model's last layer, of some channels, of a view that was given to the program.
 """
 
-from collections.abc import Hashable
 from math import prod
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir, owner, tensor, users
-from inferno.passes.programs import PRECISION, callee, operations_in, readers
+from inferno.passes.programs import callee, keep_precision, operations_in, readers
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.assign import choose
 from inferno.schedule.matmul.contraction import oriented
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.schedule.passes.calls import calls_in, may_change
-from inferno.schedule.passes.merge_calls import edges_of, merge_in, merge_where
+from inferno.schedule.passes.edges import edges_of
+from inferno.schedule.passes.merge_calls import Merges, names_of
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.tiles.tiling import tile_contraction
 from inferno.target import Target, find_target
 
@@ -41,10 +42,10 @@ def fold_slices(module: ir.Module, target: str) -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        made: dict[Hashable, func.FuncOp | None] = {}
+        merges = Merges(module, kernels)
         left, changed = [o for o in calls_in(main) if _is_part(kernels.get(callee(o)))], False
         while left:
-            changed |= _fold(module, kernels, left.pop(0), machine, made, left)
+            changed |= _fold(merges, left.pop(0), machine, left)
         return changed
 
     merge_in(module, merge)
@@ -82,16 +83,13 @@ def _is_whole(kernel: func.FuncOp) -> bool:
     return _is_aligned(kernel) and steps[inner - 1:] == [1] * (len(sizes) - inner + 1) and sizes[inner:] == list(part.operands[0].type.shape)[inner:]
 
 
-def _fold(
-    module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target, made: dict[Hashable, func.FuncOp | None],
-    left: list[ir.Operation],
-) -> bool:
+def _fold(merges: Merges, call: ir.Operation, target: Target, left: list[ir.Operation]) -> bool:
     """Let the readers of a part read it where it lies; whether one does.  Of the parts that are ``left``, those that are in another kernel by then are not."""
-    mine = list(dict.fromkeys(readers(call.results[0])))
+    mine, kernels = list(dict.fromkeys(readers(call.results[0]))), merges.kernels
     if not 1 <= len(mine) <= _MOST or any(r.name != "func.call" or not may_change(kernels.get(callee(r))) for r in mine):
         return False
     if len(mine) == 1:
-        return _fold_into(module, kernels, call, mine[0], target, made, left)
+        return _fold_into(merges, call, mine[0], target, left)
     if set(users(call.results[0])) != set(mine) or not (prod(call.results[0].type.shape) <= _FEW or _is_whole(kernels[callee(call)])):
         return False
     found = False
@@ -99,7 +97,7 @@ def _fold(
         with ir.InsertionPoint(call), call.location:
             own = call.clone()
         reader.replace_uses_of_with(call.results[0], own.results[0])
-        if _fold_into(module, kernels, own, reader, target, made, left):
+        if _fold_into(merges, own, reader, target, left):
             found = True
         else:
             reader.replace_uses_of_with(own.results[0], call.results[0])
@@ -109,21 +107,17 @@ def _fold(
     return found
 
 
-def _fold_into(
-    module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, reader: ir.Operation, target: Target, made: dict[Hashable, func.FuncOp | None],
-    left: list[ir.Operation],
-) -> bool:
+def _fold_into(merges: Merges, call: ir.Operation, reader: ir.Operation, target: Target, left: list[ir.Operation]) -> bool:
     """Let the only reader of a part read it where it lies; whether it does."""
-    before, aligned = kernels[callee(reader)], _is_aligned(kernels[callee(call)])
+    before, aligned = merges.kernels[callee(reader)], _is_aligned(merges.kernels[callee(call)])
 
     def takes(merged: func.FuncOp) -> bool:
-        if PRECISION in before.attributes:
-            merged.attributes[PRECISION] = before.attributes[PRECISION]
+        keep_precision(merged, before)
         _read_in_place(merged)
         return _is_as_good(before, merged, target, aligned)
 
     place = next((n for n, part in enumerate(left) if part == reader), None)
-    if merge_where(module, kernels, edges_of([call, reader], views=True), takes, made) is None:
+    if merges.merge(edges_of([call, reader], views=True), takes, names_of(reader)) is None:
         return False
     if place is not None:  # a part of a part
         del left[place]

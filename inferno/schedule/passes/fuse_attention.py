@@ -5,13 +5,13 @@ copies and transposes that made q, k or v of something else, and one of the resu
 tried.  The scores and all that is made of them must have no other reader: what is trained, or returns its weights, stays as it is.
 """
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from inferno.mlir import func, ir, makes, owner, walk
 from inferno.passes.contraction import parse_fused
 from inferno.passes.generics import body, inputs, is_elementwise
-from inferno.passes.programs import PRECISION, VIEWS, callee, operations_in, readers, root_of, wants_library
+from inferno.passes.programs import PRECISION, VIEWS, callee, keep_precision, operations_in, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import chooser_of
@@ -20,8 +20,10 @@ from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import elementwise_time
 from inferno.schedule.passes.calls import free_name, inputs_of, places_in
-from inferno.schedule.passes.merge_calls import Rewrite, by_symbols, defer, edges_of, merged_kernel, pattern, replace_calls
+from inferno.schedule.passes.edges import Edges, by_symbols, edges_of
+from inferno.schedule.passes.merge_calls import defer, merged_kernel, replace_calls
 from inferno.schedule.passes.operation_order import order_by_need
+from inferno.schedule.passes.rewrite import Rewrite
 from inferno.symbolic import Undecided, hint, product
 from inferno.target import find_target
 
@@ -72,7 +74,6 @@ class Fusion(Rewrite):
     kernel may look up itself where keys and values are."""
 
     time: Callable[[func.FuncOp], float | None]
-    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
     pages: bool = False
 
     def run(self) -> bool:
@@ -121,17 +122,8 @@ class Fusion(Rewrite):
             edges = by_symbols(edges)
         except UnknownSize:
             return False
-        key = pattern(edges)
-        if key not in self.made:
-            kernel = merged_kernel(self.kernels, edges, free_name(self.module, "attention"))
-            if all(PRECISION in self.kernels[callee(c)].attributes for c in calls):
-                kernel.attributes[PRECISION] = self.kernels[callee(calls[-1])].attributes[PRECISION]
-            order_by_need(kernel.entry_block)
-            time = self.time(kernel)
-            self.made[key] = kernel if time is not None and self.pays([time], owned) else None
-            if self.made[key] is None:
-                kernel.operation.erase()
-        if self.made[key] is None:
+        kernel = self.merges.kernel(edges, lambda edges: self.build(edges, owned))
+        if kernel is None:
             return False
         gone: list[ir.Operation] = []
         for call in reversed(calls):
@@ -140,8 +132,26 @@ class Fusion(Rewrite):
         edges = replace(edges, calls=tuple(gone))
         if len(ends) > 1:
             defer(edges)
-        replace_calls(edges, self.made[key])
+        replace_calls(edges, kernel)
         return True
+
+    def build(self, edges: Edges, owned: set[ir.Operation]) -> func.FuncOp | None:
+        """The kernel of calls, if a generator takes it and it pays."""
+        kernel = self.joined_kernel(edges, "attention")
+        time = self.time(kernel)
+        if time is not None and self.pays([time], owned):
+            return kernel
+        kernel.operation.erase()
+        return None
+
+    def joined_kernel(self, edges: Edges, name: str) -> func.FuncOp:
+        """A kernel with the operations of all calls, each of which is where it is needed first."""
+        kernels = [self.kernels[callee(c)] for c in edges.calls]
+        kernel = merged_kernel(self.kernels, edges, free_name(self.module, name))
+        if all(PRECISION in k.attributes for k in kernels):
+            keep_precision(kernel, kernels[-1])
+        order_by_need(kernel.entry_block)
+        return kernel
 
     def pays(self, times: Sequence[float], calls: Iterable[ir.Operation], slower: float = _PARTS) -> bool:
         """Whether kernels of these ``times`` take at most ``slower`` times as long as the calls that become these, the products and what is between them as

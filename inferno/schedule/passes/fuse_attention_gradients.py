@@ -5,20 +5,20 @@ values.  Of two kernels one sums the gradient of queries over keys, the other on
 gradients for themselves.  That is done where nothing else reads them, and a generator takes the kernels.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import PRECISION, callee, readers, wants_library
+from inferno.passes.programs import callee, readers, wants_library
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention import attention_gradients
-from inferno.schedule.attention.gradient_kernel import AttentionGradient, parse_attention_gradient
-from inferno.schedule.passes.calls import free_name
+from inferno.schedule.attention.gradient_kernel import AttentionGradient
+from inferno.schedule.attention.gradient_parser import parse_attention_gradient
+from inferno.schedule.passes.edges import Edges, edges_across, pattern, wait_for_each_other
 from inferno.schedule.passes.fuse_attention import UNKNOWN, Calls, Fusion
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_across, merged_kernel, pattern, replace_calls, wait_for_each_other
-from inferno.schedule.passes.operation_order import order_by_need
+from inferno.schedule.passes.merge_calls import defer, replace_calls
 from inferno.target import find_target
 
 _GENERATOR = "attention_gradients"
@@ -54,9 +54,11 @@ class _Merge:
 
 @dataclass
 class _Gradients(Fusion):
-    """``together``: what may be one kernel is one."""
+    """``together``: what may be one kernel is one.  ``made``: kernels and what they compute, by the patterns of the calls that they stand for and by the
+    results that are given back; None where it is something else."""
 
     together: bool = True
+    made: dict[Hashable, tuple[func.FuncOp, AttentionGradient] | None] = field(default_factory=dict)
 
     def run(self) -> bool:
         """Whether anything was fused."""
@@ -158,10 +160,7 @@ class _Gradients(Fusion):
         edges = replace(edges, exported=exported)
         key = (pattern(edges), tuple(calls.index(v.owner) for v in exported))
         if key not in self.made:
-            kernel = merged_kernel(self.kernels, edges, free_name(self.module, "attention_gradient"))
-            if all(PRECISION in self.kernels[callee(c)].attributes for c in calls):
-                kernel.attributes[PRECISION] = self.kernels[callee(calls[-1])].attributes[PRECISION]
-            order_by_need(kernel.entry_block)
+            kernel = self.joined_kernel(edges, "attention_gradient")
             gradient = parse_attention_gradient(kernel)
             self.made[key] = (kernel, gradient) if gradient is not None else None
             if gradient is None:

@@ -6,35 +6,30 @@ time by the estimates.  The result is still written: what normalizes it reads it
 """
 
 from inferno.mlir import func, ir, owner
-from inferno.passes.programs import callee, root_of, wants_library
+from inferno.passes.programs import callee, root_of
 from inferno.schedule.convolution import channel_sums
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.calls import calls_in, inputs_of, may_change, places_in
+from inferno.schedule.passes.edges import Edges, edges_of, waits
 from inferno.schedule.passes.kernel_times import alone
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_of, joint_kernel, merge_in, pattern, replace_calls, waits
-from inferno.target import Target, find_target
+from inferno.schedule.passes.merge_calls import Merges
+from inferno.schedule.passes.rewrite import hopper_for_products, merge_in
+from inferno.target import Target
 
 
 def fuse_channel_sums(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
-    machine = find_target(target)
-    if not machine.hopper or wants_library(module):
+    machine = hopper_for_products(module, target)
+    if machine is None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed, made = False, {}  # equal layers are asked about once
+        changed, merges = False, Merges(module, kernels)
         for call in calls_in(main):
             edges = _with_sums(main, call, kernels)
-            if edges is None:
-                continue
-            key = pattern(edges)
-            if key not in made:
-                made[key] = _merged(module, kernels, edges, machine, always == "1")
-            if made[key] is not None:
-                kernels[made[key].name.value] = made[key]
-                defer(edges)
-                replace_calls(edges, made[key])
-                changed = True
+            if edges is not None:
+                before = [kernels[callee(c)] for c in edges.calls]
+                changed |= merges.merge(edges, lambda merged, before=before: _pays(merged, *before, machine, always == "1")) is not None
         return changed
 
     merge_in(module, merge)
@@ -53,16 +48,11 @@ def _with_sums(main: func.FuncOp, call: ir.Operation, kernels: dict[str, func.Fu
     return Edges(found.calls, found.captured, tuple(exported))
 
 
-def _merged(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, target: Target, always: bool) -> func.FuncOp | None:
-    """The one kernel, if a generator takes it and it is estimated to be faster than both."""
-    maker, sums = (kernels[callee(c)] for c in edges.calls)
-    merged = joint_kernel(module, kernels, edges)
+def _pays(merged: func.FuncOp, maker: func.FuncOp, sums: func.FuncOp, target: Target, always: bool) -> bool:
+    """Whether a generator takes the one kernel, which gets what the maker says, and it is estimated to be faster than both."""
     for name in maker.attributes:
         if name.startswith("inferno."):
             merged.attributes[name] = maker.attributes[name]
     found = [time for time, _ in channel_sums.candidates(merged, target)]
     before = contraction_time(maker, target) if found and not always else None
-    if found and (always or (before is not None and min(found) < before + alone(sums, target))):
-        return merged
-    merged.operation.erase()
-    return None
+    return bool(found) and (always or (before is not None and min(found) < before + alone(sums, target)))

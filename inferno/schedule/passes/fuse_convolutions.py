@@ -7,7 +7,9 @@ from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.cpu.library import choose
 from inferno.schedule.passes.calls import calls_in, inputs_of, may_change
-from inferno.schedule.passes.merge_calls import edges_of, merge_in, merge_where
+from inferno.schedule.passes.edges import edges_of
+from inferno.schedule.passes.merge_calls import Merges, names_of
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.target import Target, find_target
 
 
@@ -41,7 +43,7 @@ def _with_maker(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Ope
         made = owner(root_of(value))
         if made is None or made.name != "func.call" or not may_change(kernels.get(callee(made))) or len(list(readers(root_of(value)))) != 1:
             continue
-        wider = merge_where(module, kernels, edges_of([made, call], views=True), lambda merged: _is_convolution(merged, target))
+        wider = Merges(module, kernels).merge(edges_of([made, call], views=True), lambda merged: _is_convolution(merged, target), names_of(call))
         if wider is not None:
             return wider
     return None

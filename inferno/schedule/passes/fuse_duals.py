@@ -9,19 +9,20 @@ The kernel's form: both contractions into tensors that are dead outside, and one
 result, the epilogue of both.
 """
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import combinations
 
 from inferno.mlir import func, ir, owner
-from inferno.passes.programs import callee, wants_library
+from inferno.passes.programs import callee
 from inferno.schedule.matmul import dual, dual_bf16x6, dual_vectors
 from inferno.schedule.passes.call_times import CallTimes, elementwise_time
 from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_of
+from inferno.schedule.passes.edges import Edges, edges_of, stays_in_order
 from inferno.schedule.passes.join_epilogues import join_epilogues
-from inferno.schedule.passes.merge_calls import Edges, Rewrite, edges_of, merged_kernel, pattern, replace_calls, stays_in_order
+from inferno.schedule.passes.merge_calls import merged_kernel, replace_calls
+from inferno.schedule.passes.rewrite import Rewrite, hopper_for_products
 from inferno.schedule.passes.split_chunks import Chunks
-from inferno.target import find_target
 
 # Microseconds that have to be gained by the estimates.  Less is none: products with one vector, which others compute as fast, and whose second
 # launch hides behind the first (H200, 1x4096x11008: 46.3 us as two and 46.2 as one kernel; columns together: 52.8 and 53.7).
@@ -32,18 +33,16 @@ _LEAST_BEHIND = 0.0
 
 def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
-    machine = find_target(target)
-    if not machine.hopper or wants_library(module):
-        return
-    _Fuse.rewrite(module, machine, always=always == "1")
+    machine = hopper_for_products(module, target)
+    if machine is not None:
+        _Fuse.rewrite(module, machine, always=always == "1")
 
 
 @dataclass
 class _Fuse(Rewrite):
-    """``always``: wherever a generator takes it.  ``made``: kernels by the patterns of calls, None where these stay as they are."""
+    """``always``: wherever a generator takes it."""
 
     always: bool
-    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.times = CallTimes(self.kernels, self.target)
@@ -92,10 +91,7 @@ class _Fuse(Rewrite):
 
     def kernel(self, edges: Edges, before: float | None = None) -> func.FuncOp | None:
         """The kernel that does what these calls do, if it takes less time than they, or than ``before``."""
-        key = pattern(edges)
-        if key not in self.made:
-            self.made[key] = self.build(edges, before)
-        return self.made[key]
+        return self.merges.kernel(edges, lambda edges: self.build(edges, before))
 
     def build(self, edges: Edges, before: float | None) -> func.FuncOp | None:
         # Products that are results themselves, as of a SwiGLU in training, stay apart: 4096x1024x2816 took an H100 152 us as one kernel (74 estimated),

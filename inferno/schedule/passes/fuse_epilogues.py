@@ -6,22 +6,23 @@ kernel, if that takes less time by the estimates.  Before the choice of schedule
 that is dead outside, and one elementwise operation that makes every result.  Between the two nothing is rounded that the model does not round.
 """
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import filterfalse
 
 from inferno.mlir import func, ir, owner, users
-from inferno.passes.programs import PRECISION, callee, readers, wants_library
+from inferno.passes.programs import callee, keep_precision, readers
 from inferno.schedule.convolution.im2col import parse_unfolded
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import CallTimes
 from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_of, may_change, places_in
+from inferno.schedule.passes.edges import Edges, Waiting, edges_of, reads_reshaped
 from inferno.schedule.passes.join_epilogues import join_epilogues
-from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, merged_kernel, pattern, reads_reshaped, replace_calls, Waiting
+from inferno.schedule.passes.merge_calls import merged_kernel
 from inferno.schedule.passes.recompute_maps import is_map, recompute_map
+from inferno.schedule.passes.rewrite import Rewrite, hopper_for_products
 from inferno.schedule.tiles.tile_ends import whole_tensors
-from inferno.target import find_target
 
 _MOST = 4  # results: each is staged in shared memory, or stored by threads themselves, one after the other
 # Of the estimates of what a convolution and its readers take apart, what one kernel may take (an H200, bf16, GELU and its input: 80 channels of 8x3000 to 512,
@@ -31,18 +32,16 @@ _SHARE = 0.95
 
 def fuse_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
-    machine = find_target(target)
-    if not machine.hopper or wants_library(module):
-        return
-    _Fuse.rewrite(module, machine, always=always == "1")
+    machine = hopper_for_products(module, target)
+    if machine is not None:
+        _Fuse.rewrite(module, machine, always=always == "1")
 
 
 @dataclass
 class _Fuse(Rewrite):
-    """``always``: wherever a generator takes it.  ``made``: kernels by the patterns of calls, None where these stay as they are."""
+    """``always``: wherever a generator takes it."""
 
     always: bool
-    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.times = CallTimes(self.kernels, self.target)
@@ -109,21 +108,15 @@ class _Fuse(Rewrite):
         """The new call in place of these, if one kernel may and should do what they do."""
         if reads_reshaped(edges) or len(edges.exported) > _MOST:
             return None
-        key = pattern(edges)
-        if key not in self.made:
-            self.made[key] = self.build(edges)
-        if self.made[key] is None:
-            return None
-        defer(edges)
-        call = replace_calls(edges, self.made[key])
-        self.number()
+        call = self.merges.replace(edges, self.build)
+        if call is not None:
+            self.number()
         return call
 
     def build(self, edges: Edges) -> func.FuncOp | None:
         contraction = self.kernels[callee(edges.calls[0])]
         merged = merged_kernel(self.kernels, edges, free_name(self.module, contraction.name.value))
-        if PRECISION in contraction.attributes:
-            merged.attributes[PRECISION] = contraction.attributes[PRECISION]
+        keep_precision(merged, contraction)
         kernel = join_epilogues(merged)
         if kernel is None:
             merged.operation.erase()

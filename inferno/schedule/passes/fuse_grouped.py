@@ -5,22 +5,24 @@ kernel each matrix meets its own rows alone, and the product of all with all, ei
 """
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import callee, readers, takes_unmeasured, wants_library
+from inferno.passes.programs import callee, readers, takes_unmeasured
 from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes
 from inferno.schedule.matmul import grouped, wgmma
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.selected_products import parse_selected
 from inferno.schedule.passes.calls import inputs_of, may_change
-from inferno.schedule.passes.merge_calls import Edges, edges_of, joint_kernel, merge_in, replace_calls, rewrite_calls
+from inferno.schedule.passes.edges import Edges, edges_of
+from inferno.schedule.passes.merge_calls import joint_kernel, replace_calls
+from inferno.schedule.passes.rewrite import hopper_for_products, merge_in, rewrite_calls
 from inferno.schedule.passes.row_values import look_up_before
-from inferno.target import Target, find_target
+from inferno.target import Target
 
 
 
 def fuse_grouped(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
-    machine = find_target(target)
-    if not machine.hopper or wants_library(module):
+    machine = hopper_for_products(module, target)
+    if machine is None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:

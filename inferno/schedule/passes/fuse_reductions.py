@@ -19,9 +19,11 @@ from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.passes.calls import inputs_of, places_in
 from inferno.schedule.passes.changed_places import changes_places
+from inferno.schedule.passes.edges import Edges, edges_by_symbols, pattern, wait_for_each_other
 from inferno.schedule.passes.explain_boundaries import note
 from inferno.schedule.passes.kernel_times import alone, cached, kind_of, moved_bytes
-from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_by_symbols, joint_kernel, pattern, replace_calls, wait_for_each_other
+from inferno.schedule.passes.merge_calls import defer, joint_kernel, replace_calls
+from inferno.schedule.passes.rewrite import Rewrite
 from inferno.schedule.passes.transpose_results import transpose_results
 from inferno.schedule.passes.weighted_rows import take_apart
 from inferno.schedule.reductions import reductions

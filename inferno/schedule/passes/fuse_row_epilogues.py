@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import FREEZE, callee, readers, wants_library
+from inferno.passes.programs import FREEZE, callee, readers
 from inferno.schedule.analysis.accesses import iterators
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.attributes import ATTRIBUTE
@@ -19,9 +19,10 @@ from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.product_times import product_time
 from inferno.schedule.passes.calls import places_in
-from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_across, joint_kernel, pattern, replace_calls, waits
+from inferno.schedule.passes.edges import Edges, edges_across, pattern, waits
+from inferno.schedule.passes.merge_calls import defer, joint_kernel, replace_calls
+from inferno.schedule.passes.rewrite import Rewrite, hopper_for_products
 from inferno.schedule.tiles.tiling import tile_contraction
-from inferno.target import find_target
 
 _MOST = 16  # kernels that become one
 _SURE = 1.1  # times
@@ -31,8 +32,8 @@ _KERNEL, _RATE = 0.75, 3e6
 
 def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
-    machine = find_target(target)
-    if machine.hopper and not wants_library(module):
+    machine = hopper_for_products(module, target)
+    if machine is not None:
         _Fuse.rewrite(module, machine, always=always == "1")
 
 

@@ -15,7 +15,9 @@ from inferno.passes.generics import maps
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, root_of
 from inferno.schedule.analysis.accesses import iterators, loop_sizes
 from inferno.schedule.cpu.library import choose as choose_library
-from inferno.schedule.passes.merge_calls import edges_of, erase_unused, joint_kernel, replace_calls
+from inferno.schedule.passes.edges import edges_of
+from inferno.schedule.passes.merge_calls import joint_kernel, replace_calls
+from inferno.schedule.passes.rewrite import erase_unused
 from inferno.target import find_target
 
 ROWS = "inferno.rows"

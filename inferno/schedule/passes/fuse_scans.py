@@ -8,7 +8,9 @@ from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import iterators
 from inferno.schedule.passes.calls import generics_of, inputs_of, is_open, places_in
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_name, merge_in, merged_kernel, replace_calls, waits
+from inferno.schedule.passes.edges import Edges, edges_by_symbols, waits
+from inferno.schedule.passes.merge_calls import defer, joint_name, merged_kernel, replace_calls
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.scans import scans
 from inferno.target import Target, find_target
 

@@ -15,9 +15,11 @@ from inferno.passes.shapes import UnknownSize
 from inferno.schedule.analysis.accesses import argument_index, knows_arguments
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.passes.calls import calls_in, inputs_of
+from inferno.schedule.passes.edges import by_symbols, edges_of
 from inferno.schedule.passes.flatten_places import flatten_places
 from inferno.schedule.passes.looked_up_rows import give_each, join_left, looks_up, tells_places
-from inferno.schedule.passes.merge_calls import by_symbols, edges_of, merge_in, merge_where
+from inferno.schedule.passes.merge_calls import Merges, names_of
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.scatters import row_sums, scatters, sorted_rows
 from inferno.schedule.universal.universal import Universal
 from inferno.target import find_target
@@ -93,7 +95,7 @@ def _fuse(
             merged.attributes[ATTRIBUTE] = kernel.attributes[ATTRIBUTE]
         return True
 
-    return merge_where(module, kernels, edges, scheduled) is not None
+    return Merges(module, kernels).merge(edges, scheduled, names_of(call)) is not None
 
 
 def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], deep: bool, copies: bool) -> set[ir.Operation]:

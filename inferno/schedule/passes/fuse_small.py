@@ -13,9 +13,11 @@ from inferno.schedule.analysis.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.composite import one_block
 from inferno.schedule.passes.calls import inputs_of, places_in
+from inferno.schedule.passes.edges import edges_of, wait_for_each_other
 from inferno.schedule.passes.kernel_times import alone
 from inferno.schedule.passes.mark_overwrites import updated
-from inferno.schedule.passes.merge_calls import defer, edges_of, joint_kernel, merge_in, replace_calls, wait_for_each_other
+from inferno.schedule.passes.merge_calls import defer, joint_kernel, replace_calls
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.target import Target, find_target
 
 KIND = "inferno.kind"

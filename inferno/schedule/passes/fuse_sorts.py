@@ -6,7 +6,9 @@ The import makes a tensor of places (0, 1, ... along the row) for the sort to mo
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.passes.calls import free_name, inputs_of
-from inferno.schedule.passes.merge_calls import defer, edges_across, merge_in, merged_kernel, replace_calls
+from inferno.schedule.passes.edges import edges_across
+from inferno.schedule.passes.merge_calls import defer, merged_kernel, replace_calls
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.sorts.kernel import parse_sort_kernel
 from inferno.target import find_target
 

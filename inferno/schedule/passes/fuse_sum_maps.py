@@ -12,7 +12,9 @@ from inferno.schedule.analysis.accesses import sink_constants
 from inferno.schedule.assign import is_for
 from inferno.schedule.passes.behind_sums import put_behind
 from inferno.schedule.passes.calls import empty_like, generics_of, in_order, is_open, tell_sources, tensors_of
-from inferno.schedule.passes.merge_calls import edges_by_symbols, joint_kernel, merge_in, rewrite_calls
+from inferno.schedule.passes.edges import edges_by_symbols
+from inferno.schedule.passes.merge_calls import joint_kernel
+from inferno.schedule.passes.rewrite import merge_in, rewrite_calls
 from inferno.target import Target, find_target
 
 

@@ -11,8 +11,9 @@ from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, readers
 from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.passes.calls import inputs_of, may_change, places_in
+from inferno.schedule.passes.edges import Edges, edges_of, waits
 from inferno.schedule.passes.kernel_times import alone
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_of, joint_name, merged_kernel, replace_calls, waits
+from inferno.schedule.passes.merge_calls import defer, joint_name, merged_kernel, replace_calls
 from inferno.schedule.passes.totals import Total, named_kernel, rewrite_totals, split_total
 from inferno.schedule.rows import rows
 from inferno.target import Target

@@ -22,7 +22,7 @@ from inferno.schedule.maps.shared_reads import reused
 from inferno.schedule.maps.supported import supported
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.passes.calls import calls_in, inputs_of, may_change, new_kernel, tell_sources
-from inferno.schedule.passes.merge_calls import merge_in
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.rows.row_work import busy
 from inferno.target import Target, find_target
 

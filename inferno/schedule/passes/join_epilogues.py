@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from inferno.mlir import erase_dead, func, ir, isolated_copy, linalg, run_upstream, tensor
 from inferno.passes.contraction import zero_start
-from inferno.passes.generics import (
-    Operands, PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps, substitute,
-)
+from inferno.passes.generics import Operands, PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps, substitute
 from inferno.passes.programs import operations_in
-from inferno.passes.shapes import sizes
+from inferno.passes.size_values import sizes
 from inferno.passes.split_contractions import split_contractions
 from inferno.passes.widen_arithmetic import drop_round_trips
 

@@ -6,7 +6,9 @@ from inferno.mlir import func
 from inferno.passes.programs import callee, operations_in, root_of
 from inferno.schedule.analysis.cost import fastest
 from inferno.schedule.passes.calls import inputs_of
-from inferno.schedule.passes.merge_calls import Rewrite, edges_of, merge_where, waits
+from inferno.schedule.passes.edges import edges_of, waits
+from inferno.schedule.passes.merge_calls import names_of
+from inferno.schedule.passes.rewrite import Rewrite
 from inferno.schedule.recurrence import recurrence
 from inferno.target import Target
 
@@ -15,7 +17,7 @@ _MOST = 4  # loops of a kernel, which share its blocks
 
 def join_loops(program: Rewrite, rolled: set[str], always: bool) -> None:
     """Join calls of the kernels ``rolled``, which gets the new ones, where the estimate of the new kernel is below the sum of theirs, or ``always``."""
-    first, times, made = 0, {}, {}  # microseconds by kernels' names, and kernels as ``merge_where`` has them: equal layers are asked about once
+    first, times = 0, {}  # microseconds by kernels' names
     target = program.target
     while True:
         operations = operations_in(program.main)
@@ -31,7 +33,7 @@ def join_loops(program: Rewrite, rolled: set[str], always: bool) -> None:
         while len(group) > 1:
             before = inf if always else sum(times[callee(c)] for c in group)
             takes = lambda merged, before=before: _time(merged, target) < before  # noqa: E731
-            if (new := merge_where(program.module, program.kernels, edges_of(group, views=False), takes, made)) is not None:
+            if (new := program.merges.merge(edges_of(group, views=False), takes, names_of(group[-1]))) is not None:
                 rolled.add(callee(new))
                 break
             group.pop()

@@ -6,7 +6,7 @@ with a result for each piece, computed into its part of the stack (``written_par
 registers.  So do maps that read the stack element by element.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -21,9 +21,11 @@ from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.calls import generics_of, in_order, inputs_of, may_change, places_in
+from inferno.schedule.passes.edges import edges_of
 from inferno.schedule.passes.map_calls import MapCalls
-from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, joint_name, merged_kernel, pattern, replace_calls, rewrite_calls
+from inferno.schedule.passes.merge_calls import names_of
 from inferno.schedule.passes.pairs import MOST_INPUTS
+from inferno.schedule.passes.rewrite import Rewrite, rewrite_calls
 from inferno.schedule.passes.stacked import Stack, stack_of, unstack
 from inferno.target import Target, find_target
 
@@ -42,7 +44,6 @@ def join_steps(module: ir.Module, target: str) -> None:
 @dataclass
 class _Program(Rewrite):
     stacks: dict[str, Stack] = field(default_factory=dict)  # of kernels by their names
-    asked: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by patterns, None where calls are not one; equal layers are asked about once
 
     def run(self) -> bool:
         """Whether anything was changed."""
@@ -94,27 +95,11 @@ class _Program(Rewrite):
         if not all(self.is_step(c, stack) for c in between - group):
             return False
         edges = edges_of(in_order(group | between), views=True)
-        asked = pattern(edges)
-        if asked not in self.asked:
-            self.asked[asked] = self.kernel(edges, call, stack)
-        kernel = self.asked[asked]
-        if kernel is None:
-            return False
-        defer(edges)
-        replace_calls(edges, kernel)
-        return True
-
-    def kernel(self, edges: Edges, call: ir.Operation, stack: Stack) -> func.FuncOp | None:
-        """The kernel of calls that become one; None where they do not."""
         if len(edges.captured) > MOST_INPUTS or sum(_size(self.kernels[callee(c)]) for c in edges.calls) > _LARGEST:
-            return None
-        kernel = merged_kernel(self.kernels, edges, joint_name(self.module, (call,)))
+            return False
         at, behind = edges.calls.index(call), [i for i, c in enumerate(edges.calls) if self.is_behind(c, call)]
-        if _join(kernel, stack, at, behind) and _is_taken(kernel, self.target):
-            self.kernels[kernel.name.value] = kernel
-            return kernel
-        kernel.operation.erase()
-        return None
+        takes = lambda kernel: _join(kernel, stack, at, behind) and _is_taken(kernel, self.target)  # noqa: E731
+        return self.merges.merge(edges, takes, names_of(call)) is not None
 
 
 def _is_taken(kernel: func.FuncOp, target: Target) -> bool:

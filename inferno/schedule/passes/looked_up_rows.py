@@ -14,7 +14,8 @@ from inferno.passes.programs import callee, operations_in, readers, root_of
 from inferno.schedule.analysis.accesses import argument_index
 from inferno.schedule.analysis.cost import tensor_bytes
 from inferno.schedule.passes.calls import calls_in, inputs_of, is_open
-from inferno.schedule.passes.merge_calls import clone_view, merge_in
+from inferno.schedule.passes.merge_calls import clone_view
+from inferno.schedule.passes.rewrite import merge_in
 
 _COPY = "inferno.copy"  # the number of the call that others are copies of
 _MOST = 4  # readers

@@ -9,7 +9,7 @@ A cache that a token is written to is read by attention as it was, with the toke
 writes the new cache goes behind the other.
 """
 
-from inferno.mlir import func, ir, owner, users, walk
+from inferno.mlir import backward_slice, func, ir, owner, users
 from inferno.passes.generics import body, is_elementwise, maps, yielded
 from inferno.passes.programs import VIEWS, callee, find_main, readers, root_of
 from inferno.passes.shapes import UnknownSize, shape
@@ -18,7 +18,7 @@ from inferno.schedule.analysis.written_parts import writes_parts
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.maps.pointwise import parse_pointwise
-from inferno.schedule.reductions.kernel import parse_reduction, parse_varying
+from inferno.schedule.reductions.parser import parse_reduction, parse_varying
 from inferno.schedule.scatters.added_rows import parse_added_rows
 from inferno.schedule.scatters.kernel import parse_scatter
 
@@ -96,15 +96,7 @@ def _needed(generic: ir.Operation, result: int) -> list[ir.Value]:
 
 def _made_of(generic: ir.Operation, result: int) -> set[ir.Value]:
     """The values of a body that it makes a result of."""
-    pending, seen = [yielded(generic)[result]], set()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if (made := owner(value)) is not None:
-            pending += [v for inner in (made, *(walk(made) if len(made.regions) else ())) for v in inner.operands if v not in seen]
-    return seen
+    return set(backward_slice([yielded(generic)[result]]))
 
 
 def stored_at(kernel: func.FuncOp, result: int) -> list[int]:

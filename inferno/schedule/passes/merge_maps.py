@@ -7,8 +7,7 @@ output of an LSTM, an optimizer's moments and its step.  And maps that read the 
 Nothing is rounded otherwise than before: what is read elsewhere is as wide for all its readers as it is in memory.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from inferno.errors import PassError
 from inferno.mlir import erase_dead, func, ir, users
@@ -24,76 +23,55 @@ from inferno.schedule.analysis.shared_points import loops_at, same
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.calls import generics_of, inputs_of
+from inferno.schedule.passes.edges import edges_by_symbols, wait_for_each_other
 from inferno.schedule.passes.explain_boundaries import note
 from inferno.schedule.passes.map_calls import MapCalls
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_kernel, pattern, replace_calls, wait_for_each_other
-from inferno.schedule.passes.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
+from inferno.schedule.passes.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, Pairs, SHARE, SMALL
 from inferno.symbolic import product
-from inferno.target import Target
-
-
-@dataclass
-class _Program:
-    """``asked``: the kernels by their patterns, None where two are not one; equal layers are asked about once."""
-
-    module: ir.Module
-    kernels: dict[str, func.FuncOp]
-    target: Target
-    places: dict[ir.Operation, int]
-    asked: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.maps = MapCalls(self.kernels)
+from inferno.target import Target, find_target
 
 
 def merge_maps(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
-    merge_pairs(module, target, _Program, _others, _join, _tell)
+    machine = find_target(target)
+    if machine.kind == "nvptx":
+        _Maps.rewrite(module, machine)
 
 
-def _tell(program: _Program) -> None:
-    """Note of maps that read what others of as many points make why they are not one."""
-    left = [(call, made) for call in program.places for made in _others(program, call)]
-    for call, made in left:
-        if not any(r in inputs_of(call) for r in made.results) or product(shape(call.results[0])) != product(shape(made.results[0])):
-            continue
-        note(call, made, "one kernel for both would save little of what they move, or its results would lie in different orders")
+@dataclass
+class _Maps(Pairs):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.maps = MapCalls(self.kernels)
 
+    def tell(self) -> None:
+        """Note of maps that read what others of as many points make why they are not one."""
+        left = [(call, made) for call in self.places for made in self.others(call)]
+        for call, made in left:
+            if not any(r in inputs_of(call) for r in made.results) or product(shape(call.results[0])) != product(shape(made.results[0])):
+                continue
+            note(call, made, "one kernel for both would save little of what they move, or its results would lie in different orders")
 
-def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
-    """Maps in front of a call that could be one with it."""
-    return [o for o in near(call, program.places) if o in program.maps] if call in program.maps else []
+    def others(self, call: ir.Operation) -> list[ir.Operation]:
+        """Maps in front of a call that could be one with it."""
+        return [o for o in self.near(call) if o in self.maps] if call in self.maps else []
 
+    def join(self, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
+        """Make two calls one, if that pays; the new call."""
+        if len(first.results) + len(second.results) > MOST_RESULTS or wait_for_each_other((first, second), self.places):
+            return None
+        edges = edges_by_symbols([first, second], views=True)
+        if edges is None:
+            return None
+        made, kernels = set(first.results), [self.kernels[callee(c)] for c in edges.calls]
+        reads = any(root_of(v) in made for v in inputs_of(second))
 
-def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
-    """Make two calls one, if that pays; the new call."""
-    if len(first.results) + len(second.results) > MOST_RESULTS or wait_for_each_other((first, second), program.places):
-        return None
-    edges = edges_by_symbols([first, second], views=True)
-    if edges is None:
-        return None
-    made, asked = set(first.results), pattern(edges)
-    reads = any(root_of(v) in made for v in inputs_of(second))
-    if asked not in program.asked:
-        program.asked[asked] = _merged(program, edges, reads)
-    kernel = program.asked[asked]
-    if kernel is None:
-        return None
-    defer(edges)
-    return replace_calls(edges, kernel)
+        def takes(kernel: func.FuncOp) -> bool:
+            before = sum(map(count_bytes, kernels))
+            pays = SHARE * (before - count_bytes(kernel)) >= before or (reads and before <= SMALL)
+            return len(edges.captured) <= MOST_INPUTS and pays and _join_operations(kernel) and _alike(kernel, kernels, self.target)
 
-
-def _merged(program: _Program, edges: Edges, reads: bool) -> func.FuncOp | None:
-    """The kernel that calls become; None if they do not."""
-    kernels = [program.kernels[callee(c)] for c in edges.calls]
-    before = sum(map(count_bytes, kernels))
-    kernel = joint_kernel(program.module, program.kernels, edges)
-    pays = SHARE * (before - count_bytes(kernel)) >= before or (reads and before <= SMALL)
-    if len(edges.captured) <= MOST_INPUTS and pays and _join_operations(kernel) and _alike(kernel, kernels, program.target):
-        program.kernels[kernel.name.value] = kernel
-        return kernel
-    kernel.operation.erase()
-    return None
+        return self.merges.merge(edges, takes)
 
 
 def _alike(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> bool:

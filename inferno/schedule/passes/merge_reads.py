@@ -9,7 +9,6 @@ Sums over rows that ``rows`` or ``columns`` keep have such maps beside them befo
 stay apart.  Sizes that vary are those of the program: equal loops are of the same expression of its symbols.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from inferno.mlir import func, ir, walk
@@ -22,26 +21,28 @@ from inferno.schedule.passes.calls import generics_of, is_open, tensors_of
 from inferno.schedule.passes.changed_places import changes_places
 from inferno.schedule.passes.kernel_times import alone
 from inferno.schedule.passes.mark_overwrites import stored_at, updated
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.analysis.written_parts import writes_parts
-from inferno.schedule.passes.pairs import LARGEST, merge_pairs, MOST_INPUTS, MOST_RESULTS, near, SHARE, SMALL
+from inferno.schedule.passes.edges import Edges, edges_by_symbols, wait_for_each_other
+from inferno.schedule.passes.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, Pairs, SHARE, SMALL
 from inferno.schedule.reductions import reductions
 from inferno.schedule.reductions.merge_generics import merge_generics
-from inferno.target import Target
+from inferno.target import Target, find_target
 
 _MOST_SUMS = 6  # running values of each of a thread's terms: all of them take registers
 
 
-@dataclass
-class _Program:
-    """``kinds`` by kernels' names, ``asked``: the kernels by their patterns, None where two are not one; equal layers are asked about once."""
+def merge_reads(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
+    machine = find_target(target)
+    if machine.kind == "nvptx":
+        _Reads.rewrite(module, machine)
 
-    module: ir.Module
-    kernels: dict[str, func.FuncOp]
-    target: Target
-    places: dict[ir.Operation, int]
+
+@dataclass
+class _Reads(Pairs):
+    """``kinds`` by kernels' names."""
+
     kinds: dict[str, str | None] = field(default_factory=dict)
-    asked: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
 
     def kind(self, call: ir.Operation) -> str | None:
         """"map" or "sums" of a call that may be one with another, None of any other."""
@@ -51,10 +52,50 @@ class _Program:
         found = self.kinds[name]
         return None if found == "map" and changes_places(call, self.kernels[name]) else found
 
+    def others(self, call: ir.Operation) -> list[ir.Operation]:
+        """Calls in front of a call that could be one with it."""
+        if self.kind(call) is None:
+            return []
+        return [o for o in self.near(call) if {self.kind(o), self.kind(call)} in ({"map", "sums"}, {"sums"})]
 
-def merge_reads(module: ir.Module, target: str) -> None:
-    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
-    merge_pairs(module, target, _Program, _others, _join)
+    def join(self, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
+        """Make two calls one, if that pays; the new call."""
+        if wait_for_each_other((first, second), self.places):
+            return None
+        edges = edges_by_symbols([first, second], views=True)
+        if edges is None:
+            return None
+        kernel = self.merges.kernel(edges, self.build)
+        return self.merges.replace(edges, self.build) if kernel is not None and self.overwrites(edges, kernel) else None
+
+    def overwrites(self, edges: Edges, kernel: func.FuncOp) -> bool:
+        """Whether the kernel of all calls can write to those arguments of the program which a map by itself could, as scaled gradients are their own place:
+        those that it reads nowhere else, and that nobody reads later, for a kernel of several results is not put behind others."""
+        last = self.places[edges.calls[-1]]
+        for call in edges.calls:
+            for number in updated(call, self.kernels[callee(call)]):
+                argument = root_of(call.operands[number])
+                later = any(self.places.get(u, -1) > last and u.name == "func.call" for u in readers(argument))
+                if later or edges.captured.index(argument) not in stored_at(kernel, edges.exported.index(call.results[0])):
+                    return False
+        return True
+
+    def build(self, edges: Edges) -> func.FuncOp | None:
+        """The kernel that calls become; None if they do not."""
+        if len(edges.captured) > MOST_INPUTS or len(edges.exported) > MOST_RESULTS:
+            return None
+        kernels = [self.kernels[callee(c)] for c in edges.calls]
+        before = sum(map(count_bytes, kernels))
+        made, taken = set(edges.calls[0].results), {root_of(v) for v in tensors_of(edges.calls[1])}
+        if made.isdisjoint(taken):  # a map comes first, that is read before sums are known
+            edges = replace(edges, calls=tuple(sorted(edges.calls, key=lambda c: self.kind(c) != "map")))
+
+        def takes(kernel: func.FuncOp) -> bool:
+            saved = before - count_bytes(kernel)
+            pays = SHARE * saved >= before or before <= SMALL or taken <= made  # what is made of sums alone is a launch less
+            return pays and saved > 0 and _unite(kernel) and _pays(kernel, kernels, self.target)
+
+        return self.merges.taken(edges, takes)
 
 
 def _kind(kernel: func.FuncOp | None, target: Target) -> str | None:
@@ -69,62 +110,6 @@ def _kind(kernel: func.FuncOp | None, target: Target) -> str | None:
     if found is None or found[0].extremum is not None or found[0].exponentials is not None or walk(kernel, "tensor.extract"):
         return None
     return "sums" if is_for("reductions", kernel, target) else None
-
-
-def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
-    """Calls in front of a call that could be one with it."""
-    if program.kind(call) is None:
-        return []
-    return [o for o in near(call, program.places) if {program.kind(o), program.kind(call)} in ({"map", "sums"}, {"sums"})]
-
-
-def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
-    """Make two calls one, if that pays; the new call."""
-    if wait_for_each_other((first, second), program.places):
-        return None
-    edges = edges_by_symbols([first, second], views=True)
-    if edges is None:
-        return None
-    asked = pattern(edges)
-    if asked not in program.asked:
-        program.asked[asked] = _merged(program, edges)
-    kernel = program.asked[asked]
-    if kernel is None or not _overwrites(program, edges, kernel):
-        return None
-    defer(edges)
-    return replace_calls(edges, kernel)
-
-
-def _overwrites(program: _Program, edges: Edges, kernel: func.FuncOp) -> bool:
-    """Whether the kernel of all calls can write to those arguments of the program which a map by itself could, as scaled gradients are their own place: those
-    that it reads nowhere else, and that nobody reads later, for a kernel of several results is not put behind others."""
-    last = program.places[edges.calls[-1]]
-    for call in edges.calls:
-        for number in updated(call, program.kernels[callee(call)]):
-            argument = root_of(call.operands[number])
-            later = any(program.places.get(u, -1) > last and u.name == "func.call" for u in readers(argument))
-            if later or edges.captured.index(argument) not in stored_at(kernel, edges.exported.index(call.results[0])):
-                return False
-    return True
-
-
-def _merged(program: _Program, edges: Edges) -> func.FuncOp | None:
-    """The kernel that calls become; None if they do not."""
-    if len(edges.captured) > MOST_INPUTS or len(edges.exported) > MOST_RESULTS:
-        return None
-    kernels = [program.kernels[callee(c)] for c in edges.calls]
-    before = sum(map(count_bytes, kernels))
-    made, taken = set(edges.calls[0].results), {root_of(v) for v in tensors_of(edges.calls[1])}
-    if made.isdisjoint(taken):  # a map comes first, that is read before sums are known
-        edges = replace(edges, calls=tuple(sorted(edges.calls, key=lambda c: program.kind(c) != "map")))
-    kernel = joint_kernel(program.module, program.kernels, edges)
-    saved = before - count_bytes(kernel)
-    pays = SHARE * saved >= before or before <= SMALL or taken <= made  # what is made of sums alone is a launch less
-    if pays and saved > 0 and _unite(kernel) and _pays(kernel, kernels, program.target):
-        program.kernels[kernel.name.value] = kernel
-        return kernel
-    kernel.operation.erase()
-    return None
 
 
 def _pays(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> bool:

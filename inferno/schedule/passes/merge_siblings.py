@@ -11,6 +11,7 @@ from inferno.mlir import func, ir
 from inferno.passes.programs import root_of
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.composite import by_size, siblings
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.schedule.passes.calls import inputs_of
 from inferno.schedule.passes.merge_independent import Group, Merge
 
@@ -60,4 +61,4 @@ class _Siblings(Merge):
 
 
 def _generators(schedule: Any) -> set[str]:
-    return _generators(schedule.small) | _generators(schedule.large) if isinstance(schedule, by_size.BySize) else {schedule.generator}
+    return _generators(schedule.small) | _generators(schedule.large) if isinstance(schedule, BySize) else {schedule.generator}

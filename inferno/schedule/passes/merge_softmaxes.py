@@ -17,9 +17,11 @@ from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, ki
 from inferno.passes.programs import callee, operations_in, readers, root_of
 from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, new_kernel, places_in, tell_sources
+from inferno.schedule.passes.edges import Edges, edges_of, wait_for_each_other
 from inferno.schedule.passes.kernel_times import alone
-from inferno.schedule.passes.merge_calls import Edges, edges_of, joint_kernel, merge_in, rewrite_calls, wait_for_each_other
+from inferno.schedule.passes.merge_calls import joint_kernel
 from inferno.schedule.passes.recompute_maps import compute_first, pairs_of, replace_reader
+from inferno.schedule.passes.rewrite import merge_in, rewrite_calls
 from inferno.schedule.passes.softmax_calls import Softmax, find_softmax, is_largest, term_in
 from inferno.schedule.reductions.exponential_sums import take_term
 from inferno.schedule.reductions.reductions import read

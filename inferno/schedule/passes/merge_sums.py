@@ -8,8 +8,10 @@ from inferno.mlir import func, ir
 from inferno.passes.generics import PARALLEL, kinds
 from inferno.passes.programs import callee, readers, returned, root_of
 from inferno.schedule.passes.calls import generics_of, is_open, places_in, tensors_of
+from inferno.schedule.passes.edges import Edges, edges_by_symbols, waits
 from inferno.schedule.passes.kernel_times import alone
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_kernel, merge_in, replace_calls, waits
+from inferno.schedule.passes.merge_calls import defer, joint_kernel, replace_calls
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.reductions import reductions
 from inferno.schedule.reductions.merge_generics import merge_generics
 from inferno.target import Target, find_target

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from inferno.mlir import arith, constant_number, func, ir, linalg, owner, tensor, users
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, is_generic, kinds, maps, outputs, yielded
 from inferno.passes.programs import callee, operations_in, root_of
-from inferno.passes.shapes import argument_attributes, function_of, materialise, number, sizes, symbol_arguments
+from inferno.passes.shapes import argument_attributes, function_of, number, symbol_arguments
+from inferno.passes.size_values import materialise, sizes
 from inferno.schedule.analysis.accesses import filled, loop_sizes, sink_constants
 from inferno.schedule.passes.calls import calls_in, empty_like, inputs_of, is_open, new_kernel, tell_sources, tensors_of
-from inferno.schedule.passes.merge_calls import merge_in
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.size_forms import substitute
 from inferno.symbolic import Int, Symbol, maximum, product
 from inferno.target import find_target

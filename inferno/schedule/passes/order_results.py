@@ -7,12 +7,14 @@ side by side in memory is neighbouring pixels.
 
 from inferno.mlir import func, ir, linalg, owner, tensor
 from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is_generic, kinds, maps, outputs
-from inferno.passes.programs import PRECISION, callee, operations_in, readers
+from inferno.passes.programs import callee, keep_precision, operations_in, readers
 from inferno.schedule.analysis.cost import MEMORY_RATE, tensor_bytes
 from inferno.schedule.assign import choose
 from inferno.schedule.convolution import im2col
-from inferno.schedule.passes.calls import calls_in, free_name, may_change
-from inferno.schedule.passes.merge_calls import edges_of, merge_in, merge_where
+from inferno.schedule.passes.calls import calls_in, may_change
+from inferno.schedule.passes.edges import edges_of
+from inferno.schedule.passes.merge_calls import Merges
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.tiles.result_parts import large_extras
 from inferno.schedule.tiles.tiling import pick_axes
 from inferno.target import Target, find_target
@@ -57,15 +59,13 @@ def _write_in_order(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir
     most = im2col.least(before, c, target)[0] + _LAUNCH + 2 * tensor_bytes(call.results[0].type) / MEMORY_RATE
 
     def takes(merged: func.FuncOp) -> bool:
-        if PRECISION in before.attributes:
-            merged.attributes[PRECISION] = before.attributes[PRECISION]
+        keep_precision(merged, before)
         _turn(merged)
-        merged.attributes["sym_name"] = ir.StringAttr.get(free_name(module, callee(made)))
         own = im2col.parse_unfolded(merged, target)
         # What is read of the result's size lies in the order that the result had.
         return own is not None and not large_extras(own, pick_axes(own)) and im2col.least(merged, own, target)[0] < most
 
-    return merge_where(module, kernels, edges_of([made, call], views=False), takes) is not None
+    return Merges(module, kernels).merge(edges_of([made, call], views=False), takes, callee(made)) is not None
 
 
 def _turn(kernel: func.FuncOp) -> None:

@@ -13,14 +13,14 @@ from inferno.errors import PassError
 from inferno.mlir import clone_onto, erase_dead, func, ir, is_read, owner, tensor, walk
 from inferno.passes.generics import body, inputs, is_elementwise, maps, use_count, yielded
 from inferno.passes.programs import callee, operations_in, readers, root_of
-from inferno.passes.shapes import reassociation_attribute
-from inferno.schedule.analysis.accesses import placed, row_major
+from inferno.passes.shapes import reassociation_attribute, row_major
+from inferno.schedule.analysis.accesses import placed
 from inferno.schedule.assign import choose
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, bit_width, tensor_bytes
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.calls import generics_of, inputs_of, new_kernel, tell_sources
-from inferno.schedule.passes.merge_calls import Rewrite, rewrite_calls
+from inferno.schedule.passes.rewrite import Rewrite, rewrite_calls
 from inferno.schedule.passes.stacked import Stack, case_of, stack_of
 from inferno.target import find_target
 

@@ -22,7 +22,9 @@ from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes, example_bytes
 from inferno.schedule.assign import generator_for, is_for
 from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, tell_sources
-from inferno.schedule.passes.merge_calls import Edges, Rewrite, edges_of, joint_kernel, pattern, rewrite_calls
+from inferno.schedule.passes.edges import Edges, edges_of, pattern
+from inferno.schedule.passes.merge_calls import joint_kernel
+from inferno.schedule.passes.rewrite import Rewrite, rewrite_calls
 from inferno.schedule.rows.row_work import body_instructions, busy
 from inferno.target import Target, find_target
 

@@ -15,8 +15,9 @@ from inferno.passes.programs import VIEWS, callee, operations_in, returned
 from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.assign import generator_for
 from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, new_kernel, tell_sources
-from inferno.schedule.passes.merge_calls import Rewrite, edges_of, pattern, rewrite_calls
+from inferno.schedule.passes.edges import edges_of, pattern
 from inferno.schedule.passes.recompute_maps import compute_first, computing, erase, pairs_of, readers_of, replace_readers, take_more, time_of
+from inferno.schedule.passes.rewrite import Rewrite, rewrite_calls
 from inferno.target import find_target
 
 _LEAST = 1 << 17  # elements: of fewer, launches are what kernels take

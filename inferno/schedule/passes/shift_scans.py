@@ -10,7 +10,7 @@ from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import filled, iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.passes.calls import inputs_of
-from inferno.schedule.passes.merge_calls import merge_in, rewrite_calls
+from inferno.schedule.passes.rewrite import merge_in, rewrite_calls
 from inferno.schedule.scans import scans
 from inferno.target import Target, find_target
 

@@ -9,7 +9,8 @@ from inferno.passes.programs import callee
 from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.combiners import read_combiner, term_of
 from inferno.schedule.passes.calls import generics_of, inputs_of, may_change
-from inferno.schedule.passes.merge_calls import edges_of, joint_kernel
+from inferno.schedule.passes.edges import edges_of
+from inferno.schedule.passes.merge_calls import joint_kernel
 from inferno.schedule.passes.recompute_maps import compute_first, is_map
 
 
@@ -48,6 +49,7 @@ def _reduction(kernel: func.FuncOp | None, name: str, start: float) -> ir.Operat
 
 
 def is_largest(kernel: func.FuncOp | None) -> bool:
+    """Whether a kernel is the maximum of rows, and starts from minus infinity."""
     return _reduction(kernel, "arith.maximumf", -inf) is not None
 
 
@@ -136,6 +138,7 @@ def _walked(generic: ir.Operation, operand: int, loops: list[int] | None = None)
 
 
 def term_in(generic: ir.Operation) -> ir.Value:
+    """What a reduction with one result takes in of each point."""
     return term_of(body(generic), body(generic).arguments[len(inputs(generic))])
 
 

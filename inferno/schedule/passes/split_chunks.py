@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, tensor, users
-from inferno.passes.programs import operations_in
-from inferno.passes.shapes import function_of, materialise, reassociation_attribute, shape, sizes, static, symbol_arguments
+from inferno.passes.programs import callee, operations_in, readers, root_of
+from inferno.passes.shapes import function_of, reassociation_attribute, shape, static, symbol_arguments
+from inferno.passes.size_values import materialise, sizes
 from inferno.schedule.passes.calls import inputs_of, tell_sources
 from inferno.schedule.passes.chunk_kernels import (
     BESIDES, Chunk, chunk_kernel, columns_of, cut_dimension, on_rows, read_chunk, symbol_of_rows, type_of, with_chunks,
 )
-from inferno.schedule.passes.merge_calls import callee, readers, root_of
 from inferno.symbolic import Symbol, product
 
 

@@ -13,7 +13,7 @@ from math import ceil
 from inferno.mlir import arith, clone_onto, func, ir, tensor, users, walk
 from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import PARALLEL, REDUCTION, build, dims, inputs, kinds, loop_sizes, maps, outputs, substitute
-from inferno.passes.programs import PRECISION, callee, wants_library
+from inferno.passes.programs import callee, keep_precision
 from inferno.powers import last_power_of_two
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_contraction
@@ -22,8 +22,8 @@ from inferno.schedule.matmul.wgmma_schedule import precision
 from inferno.schedule.passes.batch_products import Product, batch_of, batch_type, take_apart
 from inferno.schedule.passes.calls import may_change, new_kernel, replace_call, tell_sources
 from inferno.schedule.passes.chunk_kernels import cut_dimension, cut_shape, type_of
-from inferno.schedule.passes.merge_calls import merge_in
-from inferno.target import Target, find_target
+from inferno.schedule.passes.rewrite import hopper_for_products, merge_in
+from inferno.target import Target
 
 _SIDE = 128  # rows and columns of a tile
 # Parts by the number of such tiles: 64 blocks have as much of memory as there is.  More tiles than so are enough without (512x512 of 65536 terms 50.1 us, in
@@ -49,8 +49,8 @@ class _Split:
 
 def split_long_sums(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its products of 16-bit numbers; nothing for targets other than Hopper."""
-    machine = find_target(target)
-    if not machine.hopper or wants_library(module):
+    machine = hopper_for_products(module, target)
+    if machine is None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
@@ -111,8 +111,7 @@ def _parts_kernel(module: ir.Module, kernel: func.FuncOp, product: Product, loop
     op, indexing, loops = product.op, maps(product.op), kinds(product.op)
     types = [type_of(v, cut_shape(list(v.type.shape), p, count)) if is_cut else v.type for v, p in zip(inputs(op), places)]
     new = new_kernel(module, kernel, f"{kernel.name.value}_parts", types, [batch_type(product, count)])
-    if PRECISION in kernel.attributes:
-        new.attributes[PRECISION] = kernel.attributes[PRECISION]
+    keep_precision(new, kernel)
     if not is_cut:  # each product has the other loops
         others = [d for d in range(len(loops)) if d != loop]
         rest = [ir.AffineMap.get(m.n_dims, 0, [e for d, e in zip(dims(m), m.results) if d != loop]) for m in indexing]

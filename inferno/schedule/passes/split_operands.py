@@ -13,8 +13,9 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, maps, permuted, substitute
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import PRECISION, anonymous, callee, operations_in, programs, readers, root_of, wants_library
-from inferno.passes.shapes import function_of, mixed, shape
+from inferno.passes.programs import anonymous, callee, keep_precision, operations_in, programs, readers, root_of
+from inferno.passes.shapes import function_of, shape
+from inferno.passes.size_values import mixed
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import sink_constants
 from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width
@@ -24,8 +25,9 @@ from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.product_times import product_time
 from inferno.schedule.passes.call_times import elementwise_time
 from inferno.schedule.passes.calls import may_change, new_kernel, replace_call
+from inferno.schedule.passes.rewrite import hopper_for_products
 from inferno.symbolic import product
-from inferno.target import Target, find_target
+from inferno.target import Target
 
 
 _CLEARLY = 0.02  # of a product's time, less of which is no reason to transpose its factor (an estimate)
@@ -54,8 +56,8 @@ class _Split:
 def split_operands(module: ir.Module, target: str, always: str = "") -> None:
     """Take what computes a factor out of kernels without a schedule, if that takes less time by the estimates.  Calls that compute the same factor share it,
     and have to save together what it takes.  Nothing for targets other than Hopper.  ``always``: "1" for wherever a generator takes what is left."""
-    machine = find_target(target)
-    if not machine.hopper or wants_library(module):
+    machine = hopper_for_products(module, target)
+    if machine is None:
         return
     with module.context, ir.Location.unknown():
         whole: set[str] = set()
@@ -189,8 +191,7 @@ def _without(module: ir.Module, kernel: func.FuncOp, copy: func.FuncOp, made: ir
     results = list(kernel.type.results)
     given = [kernel.type.inputs[n] for n in kept]
     new = new_kernel(module, kernel, kernel.name.value, [*given, made.results[0].type], results)
-    if PRECISION in kernel.attributes:
-        new.attributes[PRECISION] = kernel.attributes[PRECISION]
+    keep_precision(new, kernel)
     before, arguments = list(copy.entry_block.arguments), list(new.entry_block.arguments)
     known = dict(zip([*(before[n] for n in kept), made.results[0], *before[-len(results):]], arguments))
     with ir.InsertionPoint(new.entry_block):

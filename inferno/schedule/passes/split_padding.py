@@ -10,7 +10,8 @@ from inferno.passes.movements import pad
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.padding import padding
 from inferno.passes.programs import callee, programs
-from inferno.passes.shapes import argument_attributes, is_dynamic, known_size, materialise, shape, symbol_arguments
+from inferno.passes.shapes import argument_attributes, is_dynamic, known_size, shape, symbol_arguments
+from inferno.passes.size_values import materialise
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.passes.calls import replace_call

@@ -15,7 +15,7 @@ from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.affine_extracts import follows_loops
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.passes.calls import calls_in, inputs_of, new_kernel, tell_sources
-from inferno.schedule.passes.merge_calls import merge_in
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.target import find_target
 
 _MOST = 1 << 18  # terms, which are written and read again: a microsecond

@@ -100,6 +100,7 @@ def read_elements(kernel: func.FuncOp, parts: Parts) -> None:
 
 
 def erase_unused(parts: Parts) -> None:
+    """Erase the parts that nothing reads."""
     for value in list(parts):
         if not is_read(value):
             del parts[value]

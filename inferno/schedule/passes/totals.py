@@ -9,7 +9,7 @@ from inferno.passes.programs import VIEWS, callee, operations_in, returned
 from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.analysis.combiners import read_combiner
 from inferno.schedule.passes.calls import generics_of, inputs_of, may_change, new_kernel, tell_sources
-from inferno.schedule.passes.merge_calls import merge_in, rewrite_calls
+from inferno.schedule.passes.rewrite import merge_in, rewrite_calls
 from inferno.target import Target, find_target
 
 _PARTS = VIEWS | {"tensor.extract_slice"}

@@ -17,8 +17,8 @@ from inferno.schedule.analysis.cost import tensor_bytes
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.calls import calls_in, inputs_of
-from inferno.schedule.passes.merge_calls import merge_in
-from inferno.schedule.reductions.reductions import Reductions
+from inferno.schedule.passes.rewrite import merge_in
+from inferno.schedule.reductions.reduction_schedule import Reductions
 from inferno.schedule.rows.row_schedule import Rows
 from inferno.target import find_target
 

@@ -5,8 +5,7 @@ the front of attention's function, which then returns the caches, too.  Who else
 waits for such a reader, or a generator does not know where the rows are, all stays apart.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, readers, root_of
@@ -15,9 +14,10 @@ from inferno.schedule.attention.resources import fits
 from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attention.support import read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.passes.calls import calls_in, free_name, inputs_of, places_in
-from inferno.schedule.passes.merge_calls import Rewrite, defer, edges_of, merged_kernel, pattern, replace_calls, wait_for_each_other
+from inferno.schedule.passes.calls import calls_in, inputs_of, places_in
+from inferno.schedule.passes.edges import edges_of, wait_for_each_other
 from inferno.schedule.passes.merge_writes import is_write
+from inferno.schedule.passes.rewrite import Rewrite
 from inferno.target import find_target
 
 
@@ -30,8 +30,6 @@ def write_caches(module: ir.Module, target: str) -> None:
 
 @dataclass
 class _Writes(Rewrite):
-    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
-
     def run(self) -> bool:
         """Whether anything was changed."""
         self.writing = {name for name, k in self.kernels.items() if is_write(k)}
@@ -48,28 +46,17 @@ class _Writes(Rewrite):
         if not writes or wait_for_each_other(group, order):
             return False
         edges = replace(edges_of(group, views=False), exported=tuple(r for c in group for r in c.results))
-        key = pattern(edges)
-        if key not in self.made:
-            self.made[key] = self.make(call, edges)
-        if self.made[key] is None:
-            return False
-        defer(edges)
-        replace_calls(edges, self.made[key])
-        return True
-
-    def make(self, call: ir.Operation, edges) -> func.FuncOp | None:
-        """The function of all; None where it is not what attention's generator takes."""
         kernel = self.kernels[callee(call)]
-        merged = merged_kernel(self.kernels, edges, free_name(self.module, f"{callee(call)}_writes"))
+        return self.merges.merge(edges, lambda merged: self.takes(merged, kernel, len(writes)), f"{callee(call)}_writes") is not None
+
+    def takes(self, merged: func.FuncOp, kernel: func.FuncOp, count: int) -> bool:
+        """Give the function of all what attention's has; whether its generator takes it with so many writes."""
         for name in kernel.attributes:
             if name not in OWN:
                 merged.attributes[name] = kernel.attributes[name]
         merged.attributes[ATTRIBUTE] = kernel.attributes[ATTRIBUTE]
         found = read(merged, self.target)
-        if found is None or len(found[0].writes) != len(edges.calls) - 1 or not fits(from_attribute(kernel.attributes[ATTRIBUTE]), found[0], self.target):
-            merged.operation.erase()
-            return None
-        return merged
+        return found is not None and len(found[0].writes) == count and fits(from_attribute(kernel.attributes[ATTRIBUTE]), found[0], self.target)
 
 
 def _generator(kernel: func.FuncOp) -> str:

@@ -5,8 +5,8 @@
 otherwise the part is computed by itself, before anything is written.  Parts of one tensor, or of several, that one kernel makes are written by one.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, maps
@@ -16,9 +16,10 @@ from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.calls import generics_of, inputs_of, may_change, places_in
 from inferno.schedule.passes.mark_overwrites import begins_to_overwrite
-from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, joint_kernel, pattern, replace_calls, rewrite_calls, wait_for_each_other
 from inferno.schedule.analysis.written_parts import writes_parts
+from inferno.schedule.passes.edges import Edges, edges_of, wait_for_each_other
 from inferno.schedule.passes.pairs import MOST_INPUTS, MOST_RESULTS
+from inferno.schedule.passes.rewrite import Rewrite, rewrite_calls
 from inferno.target import find_target
 
 _WRITE = ["linalg.copy", "tensor.insert_slice", "func.return"]
@@ -38,10 +39,6 @@ def is_part_write(kernel: func.FuncOp | None) -> bool:
 
 @dataclass
 class _Program(Rewrite):
-    """``made``: kernels by the patterns of calls, None where these are not one; equal layers are asked about once."""
-
-    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
-
     def run(self) -> bool:
         """Whether anything was changed."""
         self.writing = {name for name, k in self.kernels.items() if is_part_write(k)}
@@ -60,24 +57,13 @@ class _Program(Rewrite):
     def replace(self, group: Sequence[ir.Operation]) -> bool:
         """Whether calls became one of an elementwise kernel."""
         edges = edges_of(group, views=False)
-        key = pattern(edges)
-        if key not in self.made:
-            self.made[key] = self.kernel(edges)
-        if self.made[key] is None:
-            return False
-        defer(edges)
-        replace_calls(edges, self.made[key])
-        return True
+        return self.merges.merge(edges, lambda kernel: self.takes(kernel, edges)) is not None
 
-    def kernel(self, edges: Edges) -> func.FuncOp | None:
-        """The kernel of calls that become one; None where they do not."""
-        kernel = joint_kernel(self.module, self.kernels, edges)
-        if len(edges.captured) <= MOST_INPUTS and _store_there(kernel) and isinstance(choose(kernel, self.target), Elementwise):
-            if len(edges.calls) == 1 or all(begins_to_overwrite(kernel, n) for n, v in enumerate(edges.exported) if owner(v) != edges.calls[0]):
-                self.kernels[kernel.name.value] = kernel
-                return kernel
-        kernel.operation.erase()
-        return None
+    def takes(self, kernel: func.FuncOp, edges: Edges) -> bool:
+        """Whether the kernel of calls, which is changed for that, computes into the parts."""
+        if len(edges.captured) > MOST_INPUTS or not _store_there(kernel) or not isinstance(choose(kernel, self.target), Elementwise):
+            return False
+        return len(edges.calls) == 1 or all(begins_to_overwrite(kernel, n) for n, v in enumerate(edges.exported) if owner(v) != edges.calls[0])
 
 
 def _is_map(kernel: func.FuncOp | None) -> bool:

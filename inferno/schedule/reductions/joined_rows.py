@@ -17,7 +17,7 @@ from inferno.symbolic import alignment, hint, is_multiple
 from inferno.target import WARP
 
 if TYPE_CHECKING:
-    from inferno.schedule.reductions.reductions import Reductions
+    from inferno.schedule.reductions.reduction_schedule import Reductions
 
 _THREADS, _RESIDENT = 512, 1024  # of a block at most, which has so much to add up at its end once, and of a multiprocessor
 _UNDER_WAY = 128  # bytes that a thread reads at once, in half of the registers that it has then

@@ -1,21 +1,22 @@
 """The schedule of reductions over any dimensions: whole vectors are read, by many threads a sum, and by several blocks where sums are few."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, prod
 from types import ModuleType
-from typing import ClassVar
 
 from inferno.mlir import func, ir
 from inferno.powers import next_power_of_two
 from inferno.schedule.analysis.cost import bit_width, extracted_bytes
 from inferno.schedule.analysis.unchanged import kept_with, read_by_text
 from inferno.schedule.reductions import joined_rows, transposed_sums
-from inferno.schedule.reductions.kernel import ReductionKernel, parse_reduction, parse_varying
+from inferno.schedule.reductions.kernel import ReductionKernel
+from inferno.schedule.reductions.parser import parse_reduction, parse_varying
+from inferno.schedule.reductions.reduction_schedule import Reductions
 from inferno.schedule.rows import rows
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_work import body_instructions, busy
-from inferno.symbolic import Int, Undecided, ceildiv, floordiv, hint, is_multiple, product
+from inferno.symbolic import Int, Undecided, hint, is_multiple, product
 from inferno.target import SECTOR, STATIC_SHARED, WARP, Target
 
 _THREADS = 256  # of a block
@@ -40,7 +41,6 @@ _OWN, _TOGETHER = 64, 16
 # 250951x129 in float16 took 28.0 us, and 32.1.
 _NARROW = 4
 _UNROLLED = 8  # units of a thread at once where vectors of the example's sizes are not those of all
-_APART = 4  # banks from a lane's values to the next one's
 _TURN = 0.25  # microseconds until what a thread has under way is there and added, however little it is
 # Bytes of sums that are asked whether they are faster whole than cut, and bytes a microsecond of their blocks, of neighbours that are different sums and
 # terms of one.  An H200 took 1.0 us for sums of 75x90 along the first dimension in bf16, 1.7 cut, the largest of 422x58 1.2 and 2.0, sums of 647x22 1.4
@@ -69,89 +69,6 @@ _RUNNING = 20  # registers of a thread's running values, of joined rows: three s
 # Threads of a block then, where sums are neighbours and blocks are few: by 256 a multiprocessor the sums of 215x34688 in bf16, of a norm that is flipped, gated
 # and squashed, took an H200 51.2 us, and torch.compile's 22.
 _COMPUTING = 512
-
-
-@dataclass(frozen=True)
-class Reductions:
-    """A block of ``across`` times ``along`` threads: ``along`` threads have the terms of a sum, of ``unroll`` vectors of ``vector`` elements at
-    once.  Where neighbours in memory are terms of one sum ``across`` are different sums, otherwise different vectors of sums.
-
-    A sum is cut into ``chunks``, whose results a second kernel puts together; ``interleaved``: what they have at once lies between what the others have,
-    so that all end at the tensor's end (``turn_back.py``).  With ``rows`` so many rows of neighbours are read as one (``joined_rows.py``).  ``transposed``:
-    sums side by side are neighbours in another tensor than terms are (``transposed_sums.py``).
-    """
-
-    generator: ClassVar[str] = "reductions"
-
-    across: int
-    along: int
-    vector: int
-    unroll: int = 8
-    chunks: int = 1
-    interleaved: bool = False
-    rows: int = 0
-    transposed: bool = False
-
-    @property
-    def threads(self) -> int:
-        return self.across * self.along
-
-    @property
-    def pitch(self) -> int:
-        """Values of a lane in shared memory; of joined rows, whose lanes are neighbours, so many that 32 of these are in as many banks."""
-        return self.threads + (_APART - self.threads) % 32 if self.rows else self.threads
-
-    def walked(self, c: ReductionKernel) -> ReductionKernel:
-        """The sums that threads have, which may be parts of those of ``c``."""
-        return transposed_sums.transposed(c) if self.transposed else c
-
-    def cuts(self, c: ReductionKernel) -> int:
-        """Parts of each sum that a second kernel puts together, if there is more than one."""
-        return self.chunks * transposed_sums.parts(c, self.across) if self.transposed else self.chunks
-
-    def joined(self, c: ReductionKernel) -> "Reductions":
-        """What a block that has parts of one sum side by side puts them together by; others as they are."""
-        return replace(self, across=1, along=self.threads, chunks=self.cuts(c), transposed=False) if self.walked(c).count != c.count else self
-
-    def units(self, c: ReductionKernel) -> Int:
-        """What threads along a sum share: vectors of it, or terms, of joined rows so many together."""
-        c = self.walked(c)
-        return floordiv(c.length, self.vector) if c.along else floordiv(c.length, self.rows) if self.rows else c.length
-
-    def leaves(self, c: ReductionKernel) -> bool:
-        """Whether there may be terms behind the last whole unit."""
-        return not is_multiple(c.neighbours, self.vector) if not self.rows else not is_multiple(c.length, self.rows)
-
-    def share(self, c: ReductionKernel) -> Int:
-        """Units of a chunk; the last one's may be fewer, and of a length that varies several may have none."""
-        each = ceildiv(self.units(c), self.chunks)
-        return each if self.chunks == 1 else ceildiv(each, self.along) * self.along
-
-    def fits(self, c: ReductionKernel) -> bool:
-        """Whether the generator takes it: warps of threads, powers of two, vectors that divide what lies together, chunks that all have terms."""
-        powers = all(x > 0 and (x & (x - 1) == 0 or self.rows) for x in (self.across, self.along))
-        fits = powers and 32 <= self.threads <= 1024 and self.takes(c, self.vector) and self.chunks > 0
-        if self.transposed and (transposed_sums.transposed_run(c) is None or not transposed_sums.parts(c, self.across)):
-            return False
-        return fits and (not isinstance(c.length, int) or (self.chunks - 1) * self.share(c) < self.units(c))
-
-    def takes(self, c: ReductionKernel, vector: int) -> bool:
-        """Whether vectors divide what lies together, or leave no more terms than there are threads to have one each."""
-        if self.rows:
-            return joined_rows.fits(replace(self, vector=vector), c)
-        return is_multiple(c.neighbours, vector) or (c.is_flat and vector <= self.along)
-
-    def shared_bytes(self, c: ReductionKernel) -> int:
-        """Of shared memory, where lanes are different sums."""
-        shared = not c.along and (self.along > 1 or self.rows)
-        return self.pitch * self.vector * sum(max(8, k.total.width) // 8 for k in c.combiners) if shared else 0
-
-    def tiles(self, c: ReductionKernel) -> Int:
-        """Blocks for all sums, a chunk each."""
-        c = self.walked(c)
-        if c.along:
-            return ceildiv(c.count, self.across)
-        return product(map(c.size, c.points[:-1])) * (1 if self.rows else ceildiv(floordiv(c.inner, self.vector), self.across))
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Reductions | None:

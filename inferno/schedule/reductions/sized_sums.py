@@ -6,7 +6,7 @@ A tile of a product has many rows, of which such a kernel uses one, and ``vector
 from inferno.mlir import func
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.reductions import reductions
-from inferno.schedule.reductions.reductions import Reductions
+from inferno.schedule.reductions.reduction_schedule import Reductions
 from inferno.target import Target
 
 

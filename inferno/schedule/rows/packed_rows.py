@@ -5,7 +5,7 @@ it has threads, and what it writes parts of sectors: a warp copies all of its ro
 (``codegen/rows/staged_rows.py``).
 """
 
-from inferno.mlir import owner, walk
+from inferno.mlir import backward_slice, owner, walk
 from inferno.schedule.analysis.accesses import Access, merge
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.analysis.cost import bit_width
@@ -77,17 +77,8 @@ def scans_alone(c: RowKernel) -> bool:
 def _gathers_by_values(step: RowStep) -> bool:
     """Whether it extracts elements at places that are made of others than numbers of tensors: of threads that have no row these might be any."""
     tensors = {a for a, s in zip(step.block.arguments, step.sources) if not isinstance(s, int)}
-    pending, seen = [v for op in walk(step.generic, "tensor.extract") for v in list(op.operands)[1:]], set()
-    while pending:
-        value = pending.pop()
-        if value in seen or value in tensors:
-            continue
-        seen.add(value)
-        op = owner(value)
-        if op is None or any(True for _ in op.regions):
-            return True
-        pending += op.operands
-    return False
+    places = [v for op in walk(step.generic, "tensor.extract") for v in list(op.operands)[1:]]
+    return any(v not in tensors and ((op := owner(v)) is None or len(op.regions) > 0) for v in backward_slice(places))
 
 
 def _is_short(c: RowKernel) -> bool:

@@ -6,6 +6,7 @@ from inferno.schedule.rows.kernel import RowKernel
 
 
 def is_narrow(c: RowKernel) -> bool:
+    """Whether something that several phases read has at most 16 bits."""
     return min(a.element.width for a in c.repeated()) <= 16
 
 

@@ -10,7 +10,7 @@ from math import ceil
 
 from inferno.mlir import func
 from inferno.powers import next_power_of_two
-from inferno.schedule.composite.by_size import BySize, along, at_point
+from inferno.schedule.composite.size_ranges import BySize, along, at_point
 from inferno.schedule.rows import columns
 from inferno.schedule.rows.column_schedule import Columns, holding, keeping
 from inferno.schedule.rows.columns import MOST

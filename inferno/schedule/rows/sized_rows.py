@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from inferno.mlir import func, ir, outside_values
 from inferno.powers import next_power_of_two
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.parser import parse_sized_rows
 from inferno.schedule.rows.row_lanes import leading, most_lanes
@@ -37,7 +37,7 @@ def choose(kernel: func.FuncOp, target: Target) -> BySize | Rows | None:
     c = read(kernel, target)
     if c is None:
         return None
-    return ranges(_points(c), _held(c, target), _by_turns(c, target))
+    return ranges(_points(c), _held(c, target), _by_turns(c))
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -56,7 +56,7 @@ def _lies_together(c: RowKernel) -> bool:
 def pick(c: RowKernel, target: Target) -> Rows:
     """The one for the example's length."""
     length = hint(_points(c))
-    return next((s for s in _held(c, target) if length <= s.longest), None) or _by_turns(c, target)
+    return next((s for s in _held(c, target) if length <= s.longest), None) or _by_turns(c)
 
 
 def fits(s: Rows, c: RowKernel) -> bool:
@@ -99,7 +99,7 @@ def _holding(c: RowKernel, target: Target, longest: int) -> Rows | None:
     return s if s.chunks(c) * vector <= _POINTS and s.chunks(c) * vector * bits <= HELD else None
 
 
-def _by_turns(c: RowKernel, target: Target) -> Rows:
+def _by_turns(c: RowKernel) -> Rows:
     """The one for rows of any length."""
     vector = most_lanes(c)
     longest = next_power_of_two(int(hint(c.width) * LENGTHS[-1]))

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import ClassVar
 
-from inferno.mlir import func, ir, walk
+from inferno.mlir import func, walk
 from inferno.powers import last_power_of_two, next_power_of_two
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import BodyCombiner
@@ -12,11 +11,10 @@ from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.reductions.log_sums import in_pairs
 from inferno.schedule.scans.gathers import gathers_neighbours
 from inferno.schedule.scans.kernel import ScanKernel, parse_scan_kernel, parse_sized_scan
-from inferno.symbolic import Int, bounds, ceildiv, is_multiple, minimum, product, reach
-from inferno.target import STATIC_SHARED, Target
+from inferno.schedule.scans.scan_schedule import THREADS, WARP, Scans, element_bytes
+from inferno.target import Target
 
-_WARP, _THREADS = 32, 2048  # threads of a warp, and of a multiprocessor
-_WAITING = 160 << 10  # bytes of a block's tiles that wait
+
 _HELD = 64  # bytes that a thread holds of a tile, and where tiles are few twice as many
 _COLUMNS = 4  # running values of a thread across rows
 _WALKS = 512  # threads of a block that walks
@@ -47,111 +45,6 @@ _BLOCKS = 2  # a multiprocessor, below which there are too few for blocks that w
 _ASKED_BYTES = 16  # that a thread asks for at once
 _ASKED = 8  # tiles that a lane asks for at once, in registers
 _HOP = 8 << 20  # bytes that are read and written while one group of tiles learns from the one in front of it what the running value is
-
-
-@dataclass(frozen=True)
-class Scans:
-    """A block of ``threads`` has tiles, a thread ``items`` vectors of ``vector`` neighbours of each.
-
-    Along memory ``lanes`` threads have a row, next to each other; across memory a row's neighbours are ``lanes`` threads', and those behind each
-    other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles, of which the next ``stages`` wait
-    in shared memory, or one in registers.  With it each tile is a block's, which looks for what is in front of it: parts of the tiles of its group
-    of so many, and the sum of all groups before.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
-    ``packed``: along memory 16-bit numbers are added up again once it is known what is in front of them, and stay as they were read until then.
-    """
-
-    generator: ClassVar[str] = "scans"
-
-    threads: int
-    lanes: int
-    vector: int
-    items: int
-    group: int = 0
-    stages: int = 0
-    resident: int = 0
-    packed: bool = False
-
-    def columns(self, c: ScanKernel) -> int:
-        """Running values of a tile."""
-        return 1 if c.along else self.lanes * self.vector
-
-    def tile(self, c: ScanKernel) -> int:
-        """Places of a row that a block has at once."""
-        return self.lanes * self.vector * self.items if c.along else self.threads // self.lanes * self.items
-
-    def tiles(self, c: ScanKernel) -> Int:
-        """Of a row."""
-        return ceildiv(c.length, self.tile(c))
-
-    def walks(self, c: ScanKernel) -> bool:
-        """Whether rows may be several tiles."""
-        return bounds(self.tiles(c))[1] > 1
-
-    def chains(self, c: ScanKernel) -> Int:
-        """Groups of rows that have tiles of their own."""
-        return ceildiv(c.outer, self.threads // self.lanes) if c.along else c.outer * ceildiv(c.inner, self.lanes * self.vector)
-
-    def blocks(self, c: ScanKernel) -> Int:
-        """Of a launch, 0 where rows have no places."""
-        return self.chains(c) * (self.tiles(c) if self.group else minimum(c.length, 1))
-
-    def arrays(self, c: ScanKernel) -> list[int]:
-        """Running values in shared memory.  Along memory what the warps come to, twice: while some still read one tile's, others write the next
-        one's.  Across it what the parts of a tile come to, what is in front of each, and what the tile comes to; parts have odd lengths, for
-        threads go over columns of them."""
-        if c.along:
-            return [2 * (self.threads // _WARP)] if self.lanes > _WARP else []
-        parts = self.threads // max(_WARP, self.lanes)
-        return [parts * (self.columns(c) + 1)] * 2 + [self.columns(c)]
-
-    def staged(self, c: ScanKernel) -> tuple[Access, ...]:
-        """What of a tile can wait in shared memory: vectors of 4, 8 or 16 bytes that are aligned.  Where a block looks back meanwhile, all that it reads
-        of each place."""
-        def fits(at: Access) -> bool:
-            neighbours = bool(at.strides) and (at.strides[-1] == 1 or self.vector == 1)
-            return neighbours and self.vector * _bytes(at.element) in (4, 8, 16) and all(is_multiple(x, self.vector) for x in (at.offset, *at.strides[:-1]))
-
-        if not self.stages:
-            return ()
-        reads = c.all_reads if self.group else c.reads
-        if self.group:  # and what is the same along rows waits for nobody
-            reads = tuple(at for at in reads if all(at.strides[c.begin:c.end]))
-        return tuple(at for at in reads if fits(at))
-
-    def waiting_bytes(self, c: ScanKernel) -> int:
-        """Of shared memory that the tiles take that wait there."""
-        return self.stages * self.items * self.threads * self.vector * sum(_bytes(at.element) for at in self.staged(c))
-
-    def most_left(self, c: ScanKernel) -> int:
-        """Values that blocks leave each other, at most, where rows' length or number varies: those of whole groups of tiles, and what is in front of each."""
-        chains = bounds(self.chains(c))[1]
-        tiles = reach(product(c.sizes)) // c.inner * ceildiv(c.inner, 1 if c.along else self.columns(c)) // self.tile(c) + chains
-        return (tiles + chains * self.group + tiles // self.group + chains) * self.columns(c)
-
-    def _is_counted(self, c: ScanKernel) -> bool:
-        """Whether 31 bits count these, each of two words."""
-        return isinstance(self.blocks(c), int) or (isinstance(c.inner, int) and 2 * self.most_left(c) < 2**31 - 1)
-
-    def fits(self, c: ScanKernel) -> bool:
-        """Whether the generator takes the kernel with this schedule."""
-        if self.threads % _WARP or not _WARP <= self.threads <= 1024 or self.lanes & (self.lanes - 1) or self.threads % self.lanes or self.items < 1:
-            return False
-        if not is_multiple(c.neighbours, self.vector) or self.group & (self.group - 1) or self.stages not in range(4):
-            return False
-        if self.group and ((c.along and self.lanes != self.threads) or not self._is_counted(c)):
-            return False
-        if self.packed and not (c.along and c.bytes == 2 and isinstance(c.source, Access)):
-            return False
-        if self.resident * self.threads > _THREADS or (self.resident and not self.group):
-            return False
-        if self.stages and (not self.walks(c) if not self.group else c.along or self.stages > 1):
-            return False
-        shared = sum(self.arrays(c), self.columns(c)) * _bytes(c.combiner.total) + 16
-        return shared <= STATIC_SHARED and self.waiting_bytes(c) <= _WAITING and (not self.group or self.columns(c) <= self.threads)
-
-
-def _bytes(element: ir.Type) -> int:
-    return max(8, element.width) // 8
 
 
 def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
@@ -200,7 +93,7 @@ def spread(s: Scans, c: ScanKernel, target: Target) -> Scans:
         lanes *= 2
         s = replace(s, lanes=lanes, items=ceil(max(1, c.length // s.vector) / lanes))
     threads = s.threads
-    while threads > max(_WARP, lanes) and ceil(c.outer * lanes / threads) < target.multiprocessors:
+    while threads > max(WARP, lanes) and ceil(c.outer * lanes / threads) < target.multiprocessors:
         threads //= 2
     found = replace(s, threads=max(threads, lanes))
     return found if found.fits(c) else replace(found, packed=False)
@@ -212,7 +105,7 @@ def walking(c: ScanKernel) -> Scans:
     items = max(1, min(8, _HELD // (vector * c.bytes)))
     if c.along:
         return Scans(_WALKS, _WALKS, vector, items)
-    narrow = min(_bytes(a.element) for a in c.accesses if not a.strides or a.strides[-1])
+    narrow = min(element_bytes(a.element) for a in c.accesses if not a.strides or a.strides[-1])
     return Scans(_WALKS, max(1, min(next_power_of_two(ceil(c.inner / vector)), _SECTOR // (vector * narrow))), vector, items)
 
 
@@ -236,17 +129,17 @@ def _along(c: ScanKernel, target: Target) -> Scans:
     # 424984 rows of 18 took 13 us in bf16 instead of 33, 500000 of 50 31 instead of 76, in float32 18.6 instead of 33.
     # Single ones of 4 bytes are two a thread: 1000000 of 7 took 27.9 us on an H100, four a thread 43.9, all of a row 33.2, one 42.1.
     asked = 2 if (vector, c.bytes) == (1, 4) else max(1, _ASKED_BYTES // (vector * c.bytes))
-    each = asked if c.outer * next_power_of_two(vectors) > target.multiprocessors * _THREADS else 1
-    lanes = max(min(_WARP, next_power_of_two(ceil(vectors / each))), next_power_of_two(ceil(vectors / items)))
+    each = asked if c.outer * next_power_of_two(vectors) > target.multiprocessors * THREADS else 1
+    lanes = max(min(WARP, next_power_of_two(ceil(vectors / each))), next_power_of_two(ceil(vectors / items)))
     if lanes <= 2 * _WALKS:  # a row is one tile
         lanes = min(lanes, _WALKS)
         # Vectors of 4 bytes as they were read: 500000 rows of 50 in bf16 took 31.4 us instead of 33.4, 1000000 of 30 38.5 and 39.0; of 16 bytes the same.
-        s = Scans(max(_WARP, lanes, min(256, next_power_of_two(c.outer) * lanes)), lanes, vector, ceil(vectors / lanes), packed=(vector, c.bytes) == (2, 2))
+        s = Scans(max(WARP, lanes, min(256, next_power_of_two(c.outer) * lanes)), lanes, vector, ceil(vectors / lanes), packed=(vector, c.bytes) == (2, 2))
         return s if s.fits(c) else replace(s, packed=False)
     s = Scans(_WALKS, _WALKS, vector, items)
     if c.outer >= _BLOCKS * target.multiprocessors or s.tiles(c) <= FEW:
         return s
-    if c.outer < _WARP and c.bytes <= 4:
+    if c.outer < WARP and c.bytes <= 4:
         # Of one row of 64M, in float32 three blocks of 256 threads took 172 us, one of 512 took 193, in bf16 100 and 121; groups of 128 tiles 187 and
         # 135.  Two bytes took 93 in 8 items as they were read, 99 in 6.  Running values of 64 bits take twice the registers: logarithms of sums took 241 us
         # with 5 items, 283 with 4.
@@ -283,8 +176,8 @@ class _Across:
 
 def _across(c: ScanKernel, target: Target) -> Scans:
     vector = min(_COLUMNS, _vector(c))
-    narrow = min(_bytes(a.element) for a in c.accesses if not a.strides or a.strides[-1])
-    widest = min(_WARP, next_power_of_two(ceil(c.inner / vector)))
+    narrow = min(element_bytes(a.element) for a in c.accesses if not a.strides or a.strides[-1])
+    widest = min(WARP, next_power_of_two(ceil(c.inner / vector)))
     a = _Across(c, target, vector, narrow, widest, max(1, min(8, _HELD // (vector * c.bytes))))
     return _by_threads(a) or _by_pairs(a) or _by_single_blocks(a) or _by_walks(a) or _by_groups(a)
 
@@ -292,10 +185,10 @@ def _across(c: ScanKernel, target: Target) -> Scans:
 def _by_threads(a: _Across) -> Scans | None:
     """A thread has whole rows, if they are short: 4 of a million in float32 took an H200 21.6 us by warps of 16 columns, a copy 7."""
     c = a.c
-    if c.length > a.items or c.inner < _WARP * a.vector:
+    if c.length > a.items or c.inner < WARP * a.vector:
         return None
     threads, multiprocessors = min(_WALKS, next_power_of_two(c.inner // a.vector)), a.target.multiprocessors
-    while threads > _WARP and (c.outer * c.inner < threads * a.vector * multiprocessors or not Scans(threads, threads, a.vector, c.length).fits(c)):
+    while threads > WARP and (c.outer * c.inner < threads * a.vector * multiprocessors or not Scans(threads, threads, a.vector, c.length).fits(c)):
         threads //= 2
     return Scans(threads, threads, a.vector, c.length)
 
@@ -323,7 +216,7 @@ def _by_walks(a: _Across) -> Scans | None:
     enough = (_BLOCKS - 0.5) * multiprocessors
     for bytes_, blocks in ((2 * _LINE, 8 * multiprocessors), (_LINE, enough), (_LINE // 2, enough)):
         lanes = a.lanes(bytes_)
-        s = Scans(max(_WARP, min(_WALKS, lanes * next_power_of_two(ceil(c.length / a.items)))), lanes, a.vector, a.items)
+        s = Scans(max(WARP, min(_WALKS, lanes * next_power_of_two(ceil(c.length / a.items)))), lanes, a.vector, a.items)
         if s.blocks(c) >= blocks:
             # 8192x8192 in bf16 took 78 us with a tile ahead in shared memory and 100 without, in float32 154 and 146; 256x512x512 in bf16 99 and 71.
             ahead = replace(s, stages=1)
@@ -334,7 +227,7 @@ def _by_walks(a: _Across) -> Scans | None:
 def _by_groups(a: _Across) -> Scans:
     """Blocks look back, in groups of tiles."""
     c, target, vector = a.c, a.target, a.vector
-    few = c.outer * c.inner * c.bytes < _WARP * _LINE
+    few = c.outer * c.inner * c.bytes < WARP * _LINE
     if c.bytes == 2 and a.lanes(_LINE) * vector * c.bytes == _LINE and (s := _halves_by_groups(a, few)) is not None:
         return s
     if c.bytes == 8 and a.narrow == 2:
@@ -378,5 +271,5 @@ def _waiting(s: Scans, c: ScanKernel, target: Target) -> Scans | None:
 def _group(s: Scans, c: ScanKernel) -> int:
     """Tiles of a group, such that memory and not the chain of groups is what takes the time, and that a lane does not ask for many of them."""
     bytes_ = 2 * s.threads * s.vector * s.items * c.bytes * s.chains(c)
-    asked = _ASKED * min(_WARP, last_power_of_two(s.threads // s.columns(c)))
+    asked = _ASKED * min(WARP, last_power_of_two(s.threads // s.columns(c)))
     return min(128, asked, next_power_of_two(ceil(_HOP / bytes_)), next_power_of_two(s.tiles(c)))

@@ -7,9 +7,10 @@ from dataclasses import replace
 from math import prod
 
 from inferno.mlir import func
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.schedule.scans.kernel import ScanKernel
-from inferno.schedule.scans.scans import FEW, Scans, enough, pick, read_sized, spread, walking
+from inferno.schedule.scans.scan_schedule import Scans
+from inferno.schedule.scans.scans import FEW, enough, pick, read_sized, spread, walking
 from inferno.size_forms import as_python
 from inferno.symbolic import Int, Size, Symbol, bounds, divisor, hint
 from inferno.target import Target

@@ -10,6 +10,7 @@ from inferno.target import Target
 
 
 def space_of(generator: ModuleType) -> Callable[[func.FuncOp, Target], Iterator[tuple[float, Any]]]:
+    """The search space of a generator that estimates each of its schedules."""
     def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Any]]:
         """Schedules with the cost model's estimates."""
         c = generator.read(kernel, target)
@@ -20,6 +21,7 @@ def space_of(generator: ModuleType) -> Callable[[func.FuncOp, Target], Iterator[
 
 
 def valid_of(generator: ModuleType) -> Callable[[func.FuncOp, Any, Target], bool]:
+    """Which schedules such a generator takes."""
     def valid(kernel: func.FuncOp, schedule: Any, target: Target) -> bool:
         """Whether the generator takes the kernel with it."""
         c = generator.read(kernel, target)

@@ -7,7 +7,8 @@ from math import ceil, log2
 
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import count_bytes
-from inferno.schedule.reductions.reductions import Reductions, pick, read
+from inferno.schedule.reductions.reduction_schedule import Reductions
+from inferno.schedule.reductions.reductions import pick, read
 from inferno.target import STATIC_SHARED, Target
 
 _START, _RATE = 1.5, 4.3e6  # microseconds, bytes a microsecond that an H200's memory moves

@@ -6,7 +6,8 @@ from math import log2
 
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import count_bytes
-from inferno.schedule.scans.scans import Scans, pick, read
+from inferno.schedule.scans.scan_schedule import Scans
+from inferno.schedule.scans.scans import pick, read
 from inferno.target import Target
 
 _START, _RATE = 1.5, 4.1e6  # microseconds of a kernel that does next to nothing, and bytes a microsecond that an H200's memory moves

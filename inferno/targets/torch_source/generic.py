@@ -7,7 +7,7 @@ in order, with all parallel loops at once: slow, and what the operation means.
 
 import string
 
-from inferno.mlir import ir, is_read, owner
+from inferno.mlir import backward_slice, ir, is_read, owner
 from inferno.passes.affine import add, linear
 from inferno.passes.generics import REDUCTION, body, inputs, kinds, loop_sizes, maps, outputs, use_count, yielded
 from inferno.targets.torch_source.scalars import Scalars
@@ -267,16 +267,7 @@ def _term(block: ir.Block, old: ir.Value, value: ir.Value) -> tuple[ir.Operation
 
 def _depends(value: ir.Value, on: list[ir.Value], block: ir.Block) -> bool:
     """Whether a body computes ``value`` from one of ``on``."""
-    pending, seen = [value], set()
-    while pending:
-        value = pending.pop()
-        if value in on:
-            return True
-        op = owner(value)
-        if op is not None and op.parent == block.owner.operation and op not in seen:
-            seen.add(op)
-            pending += list(op.operands)
-    return False
+    return any(v in on for v in backward_slice([value], lambda made: made.parent == block.owner.operation))
 
 
 def _affine_text(expr: ir.AffineExpr, arange) -> Expr:

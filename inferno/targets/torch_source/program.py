@@ -63,6 +63,7 @@ def _roundings(function: func.FuncOp) -> tuple[str, ...]:
 
 
 def python_name(name: str) -> str:
+    """A symbol's name as Python takes it."""
     return name.replace(".", "_").replace("$", "_").replace("-", "_")
 
 

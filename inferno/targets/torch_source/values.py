@@ -35,6 +35,7 @@ class Expr:
 
 
 def literal(value: bool | int | float) -> Expr:
+    """A number as PyTorch's source has it."""
     if isinstance(value, float) and not math.isfinite(value):
         return Expr("nan" if math.isnan(value) else "inf" if value > 0 else "-inf", literal=value, atomic=not value < 0)
     return Expr(repr(value), literal=value, atomic=not (value < 0 if not isinstance(value, bool) else False))
@@ -50,6 +51,7 @@ def element(type_: ir.Type) -> str:
 
 
 def shape_of(type_: ir.Type) -> tuple[int, ...]:
+    """The sizes of a tensor's type; Inexpressible where one varies."""
     shaped = ir.RankedTensorType(type_)
     if not shaped.has_static_shape:
         raise Inexpressible(f"a size that is not known here: {type_}")
@@ -108,6 +110,7 @@ class Lines:
 
 
 def union(exprs: Iterable[Expr]) -> tuple[int, ...]:
+    """The loops that any of these go over."""
     return tuple(sorted({d for e in exprs for d in e.loops}))
 
 
