@@ -141,8 +141,9 @@ class Patterns:
             numbers = [constant_number(v) for v in op.operands]
             return None if None in numbers else Pattern(0, tuple(numbers), min(numbers) >= 0)
         first, second = op.operands
-        source = self.of(first, ir.VectorType(first.type).shape[0]) if first == second else None
-        return None if source is None else replace(source, residues=tuple(source.residues[i] for i in op.attributes["mask"]))
+        lanes = ir.VectorType(first.type).shape[0]
+        source = self.of(first, lanes) if first == second else None
+        return None if source is None else replace(source, residues=tuple(source.residues[i % lanes] for i in op.attributes["mask"]))
 
     def result(self, op: ir.Operation, operands: Sequence[ir.Value], lanes: int) -> Pattern | None:
         """What the lanes of an operation's result are, if it has these operands instead of its own."""
