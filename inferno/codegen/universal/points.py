@@ -15,7 +15,7 @@ from inferno.codegen.universal.structured import Structured, combine, to_terms
 from inferno.mlir import affine, ir, is_read, memref, scf
 from inferno.passes.affine import linear
 from inferno.passes.generics import maps
-from inferno.symbolic import Int, bounds, ceildiv, product
+from inferno.symbolic import Int, bounds, ceildiv, is_multiple, product
 
 # Terms that are added one after the other before their sum goes to a total in float64.  Eager's products of matrices keep several
 # sums too; with 64 terms this one's error was above 1.5 of eager's for inner sizes of 37.
@@ -45,7 +45,7 @@ class Emitter:
         block = ints.block()
         thread = ints.thread(threads)
         point = ints.add(ints.mul(block, threads), thread)
-        with only_if(ints.less(point, s.points) if s.points % threads else None):
+        with only_if(None if is_multiple(s.points, threads) else ints.less(point, s.points)):
             self.point(point)
 
     def point(self, point: Integer) -> None:
