@@ -371,6 +371,19 @@ def test_inputs_that_share_memory_in_two_types():
         assert torch.equal(mine, theirs)
 
 
+def test_gradients_of_powers_by_a_size_that_varies():
+    """AOTAutograd cannot trace them: torch compares the exponent with 0, which is a symbol."""
+    torch._dynamo.reset()
+    model = lambda x: (x ** x.shape[0]).sum()  # noqa: E731
+    compiled = torch.compile(model, backend="inferno")
+    for rows in (3, 5, 2):
+        x = torch.randn(rows, 4, dtype=torch.float64, requires_grad=True)
+        found, expected = (torch.autograd.grad(call(x), x)[0] for call in (compiled, model))
+        torch.testing.assert_close(found, expected)
+    assert "NYI SymInt equality, and all of its graph runs beside it" in str(inferno.explain(compiled))
+
+
+
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.l1_loss], ids=lambda f: f.__name__)
 def test_gradients_of_no_elements(loss):

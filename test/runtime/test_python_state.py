@@ -227,8 +227,20 @@ def seeded(x):
     return x + torch.rand(4)
 
 
+def forked(x):
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        first = torch.rand(4)
+    with torch.random.fork_rng():
+        again = torch.rand(4)
+    return first + x, again, torch.rand(4) * x
+
+
 NUMBERS = {
-    "torch's seed": seeded, "Python's random numbers": lambda x: x * random.random(), "NumPy's random numbers": lambda x: x * float(numpy.random.rand()),
+    "seed": (seeded, "torch's seed"), "forked": (forked, "the state of torch's generator"),
+    "state": (lambda x: (torch.get_rng_state(), torch.rand(4) + x), "the state of torch's generator"),
+    "initial seed": (lambda x: torch.rand(4) + x * (torch.initial_seed() % 100), "the state of torch's generator"),
+    "python": (lambda x: x * random.random(), "Python's random numbers"), "numpy": (lambda x: x * float(numpy.random.rand()), "NumPy's random numbers"),
 }
 
 
@@ -240,8 +252,8 @@ def test_numbers_of_the_host(name):
         random.seed(1)
         numpy.random.seed(1)
 
-    x, model = torch.ones(4), NUMBERS[name]
-    with pytest.raises(CaptureError, match=name):
+    x, (model, text) = torch.ones(4), NUMBERS[name]
+    with pytest.raises(CaptureError, match=text):
         inferno.compile(model, (x,), target="cpu", fallback=False)
     begin()
     expected = [model(x) for _ in range(3)]

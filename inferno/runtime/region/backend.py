@@ -67,6 +67,9 @@ MODES = {
 }
 # Graphs that do not compile for every size are compiled for each of so many; beyond that their operations run one by one.
 _MOST_SIZES = 64
+# What torch's errors say of graphs that it makes no forward and backward of: what is written to one input, and another one sees in another type; the
+# gradient of a power by a size that varies.
+_UNHANDLED = ("aot_autograd() does not yet handle", "NYI SymInt equality")
 
 
 def inferno(graph: GraphModule, inputs: Sequence[Any], *, mode: str | None = None, options: dict[str, Any] | None = None) -> Callable:
@@ -107,11 +110,13 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
             compiled = compiler(graph, inputs)
         except GraphFailed as error:
             compiled = captured.give_up(str(error))
-        except AssertionError as error:
-            if "aot_autograd() does not yet handle" not in str(error):  # as what is written to one input, and another one sees in another type
+        except (AssertionError, RuntimeError) as error:
+            said = next((text for text in _UNHANDLED if text in str(error)), None)
+            if said is None:
                 raise
             last = next(n for n in reversed(graph.graph.nodes) if n.op == "call_function" or n.op == "call_method")
-            return _run_as_it_is(captured, last, " ".join(str(error).rstrip(".").split()), regions)
+            reason = said + str(error).partition(said)[2].rstrip(".")
+            return _run_as_it_is(captured, last, " ".join(reason.split()), regions)
 
     def run(*given: Any) -> Any:
         return (captured.instead or compiled)(*given)
