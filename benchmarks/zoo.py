@@ -78,12 +78,13 @@ def _whisper() -> tuple:
     return model, (), {"input_features": torch.randn(1, 16, 40), "decoder_input_ids": _ids(7, 1), "use_cache": False}
 
 
-def _wav2vec2() -> tuple:
+def _speech(name: str, config: str) -> Build:
+    """An encoder of waves."""
     sizes = {
         **_WIDTH, "vocab_size": 32, "conv_dim": (32, 32, 32), "conv_stride": (5, 2, 2), "conv_kernel": (10, 3, 3),
         "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "num_feat_extract_layers": 3,
     }
-    return _model("Wav2Vec2ForCTC", "Wav2Vec2Config", sizes), (torch.randn(1, 1600),), {}
+    return lambda: (_model(name, config, sizes), (torch.randn(1, 1600),), {})
 
 
 def _clip() -> tuple:
@@ -91,14 +92,6 @@ def _clip() -> tuple:
     model = _model("CLIPModel", "CLIPConfig", {"text_config": text, "vision_config": _VISION, "projection_dim": 32})
     pairs = 8  # the errors of 2 x 2 similarities say little
     return model, (), {"input_ids": _ids(batch=pairs), "pixel_values": torch.randn(pairs, 3, _SIDE, _SIDE)}
-
-
-def _wavlm() -> tuple:
-    sizes = {
-        **_WIDTH, "vocab_size": 32, "conv_dim": (32, 32, 32), "conv_stride": (5, 2, 2), "conv_kernel": (10, 3, 3),
-        "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "num_feat_extract_layers": 3,
-    }
-    return _model("WavLMForCTC", "WavLMConfig", sizes), (torch.randn(1, 1600),), {}
 
 
 def _encodec() -> tuple:
@@ -131,12 +124,14 @@ def _perceiver() -> tuple:
     return _model("PerceiverForMaskedLM", "PerceiverConfig", sizes), (), {"inputs": _ids(16, vocabulary=60), "attention_mask": _padding(16)}
 
 
-def _detection(name: str, config: str, backbone: tuple[str, dict[str, Any]], sizes: dict[str, Any]) -> Build:
-    """A detector or segmenter on features of a backbone."""
-    def build() -> tuple:
-        return _model(name, config, sizes, backbone_config=backbone), (), {"pixel_values": torch.randn(1, 3, 64, 64)}
-
-    return build
+def _deformable_detr() -> tuple:
+    backbone = {"embedding_size": 16, "hidden_sizes": [16, 24, 32, 48], "depths": [1, 1, 1, 1], "out_features": ["stage2", "stage3", "stage4"]}
+    sizes = {
+        "d_model": 32, "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
+        "decoder_ffn_dim": 64, "num_feature_levels": 3, "encoder_n_points": 2, "decoder_n_points": 2, "num_queries": 5,
+    }
+    model = _model("DeformableDetrForObjectDetection", "DeformableDetrConfig", sizes, backbone_config=("ResNetConfig", backbone))
+    return model, (), {"pixel_values": torch.randn(1, 3, 64, 64)}
 
 
 def _sam() -> tuple:
@@ -227,6 +222,15 @@ def _timm(name: str, side: int = 64, **options: Any) -> Build:
     return build
 
 
+def _diffusers(name: str, sizes: dict[str, Any], *inputs: Callable[[], torch.Tensor], **named: Callable[[], torch.Tensor]) -> Build:
+    def build() -> tuple:
+        import diffusers
+
+        return getattr(diffusers, name)(**sizes).eval(), tuple(i() for i in inputs), {k: i() for k, i in named.items()}
+
+    return build
+
+
 def import_torchvision() -> Any:
     """torchvision, also where its compiled operators do not fit torch: its models need none of them but at their import."""
     try:
@@ -252,11 +256,6 @@ _BART = {
     "vocab_size": 99, "d_model": 64, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
     "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
     "decoder_start_token_id": 2, "forced_eos_token_id": 2,
-}
-_FEATURES = {"embedding_size": 16, "hidden_sizes": [16, 24, 32, 48], "depths": [1, 1, 1, 1], "out_features": ["stage2", "stage3", "stage4"]}
-_DETR = {
-    "d_model": 32, "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 64, "num_feature_levels": 3, "decoder_n_points": 2,
 }
 _XLNET = {"vocab_size": 99, "d_model": 64, "n_layer": 2, "n_head": 4, "d_inner": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 _MLA = {
@@ -366,8 +365,8 @@ ZOO: dict[str, Build] = {
     "pegasus-x": _translation("PegasusXForConditionalGeneration", "PegasusXConfig", {**_BART, "block_size": 4, "num_global_tokens": 2}),
     # sound and series
     "whisper": _whisper,
-    "wav2vec2": _wav2vec2,
-    "wavlm": _wavlm,
+    "wav2vec2": _speech("Wav2Vec2ForCTC", "Wav2Vec2Config"),
+    "wavlm": _speech("WavLMForCTC", "WavLMConfig"),
     "encodec": _encodec,
     "patchtst": _patchtst,
     "timesfm": _timesfm,
@@ -400,16 +399,7 @@ ZOO: dict[str, Build] = {
         {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 24, 32], "num_attention_heads": [1, 2, 2, 4], "decoder_hidden_size": 16, "num_labels": 4}, 64,
     ),
     "yolos": _image("YolosForObjectDetection", "YolosConfig", {**_VISION, "image_size": [32, 32], "num_detection_tokens": 5, "num_labels": 4}),
-    "deformable-detr": _detection(
-        "DeformableDetrForObjectDetection", "DeformableDetrConfig", ("ResNetConfig", _FEATURES), {**_DETR, "encoder_n_points": 2, "num_queries": 5},
-    ),
-    "rt-detr": _detection(
-        "RTDetrForObjectDetection", "RTDetrConfig", ("RTDetrResNetConfig", {**_FEATURES, "layer_type": "basic"}),
-        {
-            **_DETR, "encoder_hidden_dim": 32, "encoder_in_channels": [24, 32, 48], "decoder_in_channels": [32, 32, 32], "feat_strides": [8, 16, 32],
-            "num_queries": 8, "freeze_backbone_batch_norms": False,
-        },
-    ),
+    "deformable-detr": _deformable_detr,
     "dpt": _image(
         "DPTForDepthEstimation", "DPTConfig",
         {**_VISION, "num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3], "neck_hidden_sizes": [8, 16, 24, 32], "fusion_hidden_size": 16},
@@ -441,6 +431,32 @@ ZOO: dict[str, Build] = {
     "timm:repvgg": _timm("repvgg_a0"),
     "timm:eva02": _timm("eva02_tiny_patch14_224", 56, img_size=56, depth=2),
     "timm:pvt_v2": _timm("pvt_v2_b0"),
+    # diffusers: image, time, text
+    "diffusers:unet_condition": _diffusers(
+        "UNet2DConditionModel",
+        {
+            "sample_size": 16, "block_out_channels": (16, 32), "layers_per_block": 1, "norm_num_groups": 4, "cross_attention_dim": 32,
+            "attention_head_dim": 8, "down_block_types": ("CrossAttnDownBlock2D", "DownBlock2D"), "up_block_types": ("UpBlock2D", "CrossAttnUpBlock2D"),
+        },
+        lambda: torch.randn(1, 4, 16, 16), lambda: torch.tensor([3]), lambda: torch.randn(1, 7, 32),
+    ),
+    "diffusers:sd3": _diffusers(
+        "SD3Transformer2DModel",
+        {
+            "sample_size": 16, "patch_size": 2, "in_channels": 4, "num_layers": 2, "attention_head_dim": 8, "num_attention_heads": 4,
+            "joint_attention_dim": 32, "caption_projection_dim": 32, "pooled_projection_dim": 16, "out_channels": 4, "pos_embed_max_size": 16,
+        },
+        lambda: torch.randn(1, 4, 16, 16), lambda: torch.randn(1, 7, 32), lambda: torch.randn(1, 16), lambda: torch.tensor([3]),
+    ),
+    "diffusers:flux": _diffusers(
+        "FluxTransformer2DModel",
+        {
+            "in_channels": 4, "num_layers": 1, "num_single_layers": 1, "attention_head_dim": 16, "num_attention_heads": 2, "joint_attention_dim": 32,
+            "pooled_projection_dim": 32, "axes_dims_rope": (4, 4, 8),
+        },
+        hidden_states=lambda: torch.randn(1, 16, 4), encoder_hidden_states=lambda: torch.randn(1, 7, 32), pooled_projections=lambda: torch.randn(1, 32),
+        timestep=lambda: torch.tensor([0.3]), img_ids=lambda: torch.randint(0, 4, (16, 3)).float(), txt_ids=lambda: torch.zeros(7, 3),
+    ),
 }
 
 
