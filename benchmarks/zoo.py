@@ -78,12 +78,13 @@ def _whisper() -> tuple:
     return model, (), {"input_features": torch.randn(1, 16, 40), "decoder_input_ids": _ids(7, 1), "use_cache": False}
 
 
-def _wav2vec2() -> tuple:
+def _speech(name: str, config: str) -> Build:
+    """An encoder of waves."""
     sizes = {
         **_WIDTH, "vocab_size": 32, "conv_dim": (32, 32, 32), "conv_stride": (5, 2, 2), "conv_kernel": (10, 3, 3),
         "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "num_feat_extract_layers": 3,
     }
-    return _model("Wav2Vec2ForCTC", "Wav2Vec2Config", sizes), (torch.randn(1, 1600),), {}
+    return lambda: (_model(name, config, sizes), (torch.randn(1, 1600),), {})
 
 
 def _clip() -> tuple:
@@ -91,6 +92,46 @@ def _clip() -> tuple:
     model = _model("CLIPModel", "CLIPConfig", {"text_config": text, "vision_config": _VISION, "projection_dim": 32})
     pairs = 8  # the errors of 2 x 2 similarities say little
     return model, (), {"input_ids": _ids(batch=pairs), "pixel_values": torch.randn(pairs, 3, _SIDE, _SIDE)}
+
+
+def _encodec() -> tuple:
+    sizes = {
+        "num_filters": 4, "hidden_size": 16, "codebook_size": 16, "codebook_dim": 16, "upsampling_ratios": [4, 2], "num_lstm_layers": 1,
+        "sampling_rate": 16000, "target_bandwidths": [24.0],
+    }
+    return _model("EncodecModel", "EncodecConfig", sizes), (torch.randn(1, 1, 256),), {}
+
+
+def _patchtst() -> tuple:
+    sizes = {
+        "num_input_channels": 3, "context_length": 32, "patch_length": 4, "patch_stride": 4, "d_model": 32, "ffn_dim": 128, "prediction_length": 8,
+        "num_hidden_layers": 2, "num_attention_heads": 4,
+    }
+    return _model("PatchTSTForPrediction", "PatchTSTConfig", sizes), (torch.randn(2, 32, 3),), {}
+
+
+def _timesfm() -> tuple:
+    sizes = {**_WIDTH, "patch_length": 4, "context_length": 32, "horizon_length": 8, "freq_size": 3, "head_dim": 16}
+    model = _model("TimesFmModelForPrediction", "TimesFmConfig", sizes)
+    return model, (), {"past_values": [torch.randn(32), torch.randn(20)], "freq": torch.tensor([0, 1])}
+
+
+def _perceiver() -> tuple:
+    sizes = {
+        "d_latents": 32, "d_model": 32, "num_latents": 6, "num_blocks": 1, "num_self_attends_per_block": 2, "num_self_attention_heads": 2,
+        "num_cross_attention_heads": 2, "max_position_embeddings": 16, "vocab_size": 60, "qk_channels": 16, "v_channels": 32,
+    }
+    return _model("PerceiverForMaskedLM", "PerceiverConfig", sizes), (), {"inputs": _ids(16, vocabulary=60), "attention_mask": _padding(16)}
+
+
+def _deformable_detr() -> tuple:
+    backbone = {"embedding_size": 16, "hidden_sizes": [16, 24, 32, 48], "depths": [1, 1, 1, 1], "out_features": ["stage2", "stage3", "stage4"]}
+    sizes = {
+        "d_model": 32, "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
+        "decoder_ffn_dim": 64, "num_feature_levels": 3, "encoder_n_points": 2, "decoder_n_points": 2, "num_queries": 5,
+    }
+    model = _model("DeformableDetrForObjectDetection", "DeformableDetrConfig", sizes, backbone_config=("ResNetConfig", backbone))
+    return model, (), {"pixel_values": torch.randn(1, 3, 64, 64)}
 
 
 def _sam() -> tuple:
@@ -181,6 +222,15 @@ def _timm(name: str, side: int = 64, **options: Any) -> Build:
     return build
 
 
+def _diffusers(name: str, sizes: dict[str, Any], *inputs: Callable[[], torch.Tensor], **named: Callable[[], torch.Tensor]) -> Build:
+    def build() -> tuple:
+        import diffusers
+
+        return getattr(diffusers, name)(**sizes).eval(), tuple(i() for i in inputs), {k: i() for k, i in named.items()}
+
+    return build
+
+
 def import_torchvision() -> Any:
     """torchvision, also where its compiled operators do not fit torch: its models need none of them but at their import."""
     try:
@@ -207,6 +257,11 @@ _BART = {
     "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
     "decoder_start_token_id": 2, "forced_eos_token_id": 2,
 }
+_XLNET = {"vocab_size": 99, "d_model": 64, "n_layer": 2, "n_head": 4, "d_inner": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+_MLA = {
+    "n_routed_experts": 4, "n_group": 2, "topk_group": 1, "kv_lora_rank": 16, "q_lora_rank": 24, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
+    "v_head_dim": 16, "head_dim": 8, "num_key_value_heads": 4, "first_k_dense_replace": 1,
+}
 _GEMMA = {**_DECODER, "head_dim": 16}
 _MAMBA = {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8, "vocab_size": 99, "use_cache": False, "pad_token_id": 0}
 
@@ -231,6 +286,15 @@ ZOO: dict[str, Build] = {
         {**_ENCODER, "local_attention": 8, "global_attn_every_n_layers": 2, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
         masked=True,
     ),
+    "xlnet": _text("XLNetLMHeadModel", "XLNetConfig", _XLNET),
+    "funnel": _text(
+        "FunnelForMaskedLM", "FunnelConfig",
+        {"vocab_size": 99, "d_model": 64, "n_head": 4, "d_head": 16, "d_inner": 128, "block_sizes": [1, 1], "num_decoder_layers": 1}, masked=True,
+    ),
+    "longformer": _text(
+        "LongformerForMaskedLM", "LongformerConfig", {**_ENCODER, "attention_window": 4, "bos_token_id": 1, "eos_token_id": 2, "sep_token_id": 2}, masked=True,
+    ),
+    "perceiver": _perceiver,
     # decoders
     "gpt2": _text("GPT2LMHeadModel", "GPT2Config", _GPT),
     "gpt-neo": _text(
@@ -269,13 +333,43 @@ ZOO: dict[str, Build] = {
     "olmo2": _text("Olmo2ForCausalLM", "Olmo2Config", _DECODER),
     "mamba": _text("MambaForCausalLM", "MambaConfig", _MAMBA),
     "mamba2": _text("Mamba2ForCausalLM", "Mamba2Config", {**_MAMBA, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 4}),
+    "big-bird": _text("BigBirdForCausalLM", "BigBirdConfig", {**_ENCODER, "is_decoder": True, "bos_token_id": 1, "eos_token_id": 2, "use_cache": False}),
+    "deepseek-v3": _text("DeepseekV3ForCausalLM", "DeepseekV3Config", {**_DECODER, **_EXPERTS, **_MLA}),
+    "recurrent-gemma": _text(
+        "RecurrentGemmaForCausalLM", "RecurrentGemmaConfig",
+        {**_DECODER, "head_dim": 16, "lru_width": 64, "attention_window_size": 6, "block_types": ["recurrent", "attention"]},
+    ),
+    "rwkv": _text(
+        "RwkvForCausalLM", "RwkvConfig",
+        {
+            "vocab_size": 99, "hidden_size": 64, "num_hidden_layers": 2, "attention_hidden_size": 64, "intermediate_size": 128, "use_cache": False,
+            "bos_token_id": 1, "eos_token_id": 2,
+        },
+    ),
+    "xlstm": _text(
+        "xLSTMForCausalLM", "xLSTMConfig",
+        {"vocab_size": 99, "hidden_size": 64, "embedding_dim": 64, "num_blocks": 2, "num_heads": 4, "chunk_size": 4, "use_cache": False, "bos_token_id": 1},
+    ),
+    "jamba": _text(
+        "JambaForCausalLM", "JambaConfig",
+        {**_DECODER, "num_experts": 4, "mamba_d_state": 8, "mamba_dt_rank": 4, "attn_layer_period": 2, "attn_layer_offset": 1},
+    ),
+    "falcon-h1": _text(
+        "FalconH1ForCausalLM", "FalconH1Config",
+        {**_DECODER, "mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8, "mamba_chunk_size": 4},
+    ),
     # encoder and decoder
     "t5": _translation("T5ForConditionalGeneration", "T5Config", _T5),
     "bart": _translation("BartForConditionalGeneration", "BartConfig", _BART),
     "marian": _translation("MarianMTModel", "MarianConfig", {**_BART, "forced_eos_token_id": 0, "eos_token_id": 0}),
-    # sound
+    "pegasus-x": _translation("PegasusXForConditionalGeneration", "PegasusXConfig", {**_BART, "block_size": 4, "num_global_tokens": 2}),
+    # sound and series
     "whisper": _whisper,
-    "wav2vec2": _wav2vec2,
+    "wav2vec2": _speech("Wav2Vec2ForCTC", "Wav2Vec2Config"),
+    "wavlm": _speech("WavLMForCTC", "WavLMConfig"),
+    "encodec": _encodec,
+    "patchtst": _patchtst,
+    "timesfm": _timesfm,
     # images and text
     "clip": _clip,
     "siglip-vision": _image("SiglipVisionModel", "SiglipVisionConfig", _VISION),
@@ -305,6 +399,7 @@ ZOO: dict[str, Build] = {
         {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 24, 32], "num_attention_heads": [1, 2, 2, 4], "decoder_hidden_size": 16, "num_labels": 4}, 64,
     ),
     "yolos": _image("YolosForObjectDetection", "YolosConfig", {**_VISION, "image_size": [32, 32], "num_detection_tokens": 5, "num_labels": 4}),
+    "deformable-detr": _deformable_detr,
     "dpt": _image(
         "DPTForDepthEstimation", "DPTConfig",
         {**_VISION, "num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3], "neck_hidden_sizes": [8, 16, 24, 32], "fusion_hidden_size": 16},
@@ -336,6 +431,32 @@ ZOO: dict[str, Build] = {
     "timm:repvgg": _timm("repvgg_a0"),
     "timm:eva02": _timm("eva02_tiny_patch14_224", 56, img_size=56, depth=2),
     "timm:pvt_v2": _timm("pvt_v2_b0"),
+    # diffusers: image, time, text
+    "diffusers:unet_condition": _diffusers(
+        "UNet2DConditionModel",
+        {
+            "sample_size": 16, "block_out_channels": (16, 32), "layers_per_block": 1, "norm_num_groups": 4, "cross_attention_dim": 32,
+            "attention_head_dim": 8, "down_block_types": ("CrossAttnDownBlock2D", "DownBlock2D"), "up_block_types": ("UpBlock2D", "CrossAttnUpBlock2D"),
+        },
+        lambda: torch.randn(1, 4, 16, 16), lambda: torch.tensor([3]), lambda: torch.randn(1, 7, 32),
+    ),
+    "diffusers:sd3": _diffusers(
+        "SD3Transformer2DModel",
+        {
+            "sample_size": 16, "patch_size": 2, "in_channels": 4, "num_layers": 2, "attention_head_dim": 8, "num_attention_heads": 4,
+            "joint_attention_dim": 32, "caption_projection_dim": 32, "pooled_projection_dim": 16, "out_channels": 4, "pos_embed_max_size": 16,
+        },
+        lambda: torch.randn(1, 4, 16, 16), lambda: torch.randn(1, 7, 32), lambda: torch.randn(1, 16), lambda: torch.tensor([3]),
+    ),
+    "diffusers:flux": _diffusers(
+        "FluxTransformer2DModel",
+        {
+            "in_channels": 4, "num_layers": 1, "num_single_layers": 1, "attention_head_dim": 16, "num_attention_heads": 2, "joint_attention_dim": 32,
+            "pooled_projection_dim": 32, "axes_dims_rope": (4, 4, 8),
+        },
+        hidden_states=lambda: torch.randn(1, 16, 4), encoder_hidden_states=lambda: torch.randn(1, 7, 32), pooled_projections=lambda: torch.randn(1, 32),
+        timestep=lambda: torch.tensor([0.3]), img_ids=lambda: torch.randint(0, 4, (16, 3)).float(), txt_ids=lambda: torch.zeros(7, 3),
+    ),
 }
 
 

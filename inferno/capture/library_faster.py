@@ -1,7 +1,7 @@
 """Which operations torch's library does faster than our generators, by their sizes in the example.
 
-Long sorts (see ``library_sorts``).  On a GPU also sums and other reductions of many elements that meet in memory, long running sums along a size that
-varies, and products of groups of rows (see ``library_grouped``).
+Long sorts (see ``library_sorts``) and products of groups of rows (see ``library_grouped``).  On a GPU also sums and other reductions of many elements that
+meet in memory, and long running sums along a size that varies.
 """
 
 from math import gcd, prod
@@ -43,10 +43,10 @@ def preference(node: Node, device: torch.device) -> str | None:
         return None
     if node.target in library_sorts.TARGETS:
         return library_sorts.REASON if library_sorts.is_long_sort(node, device) else None
-    if device.type == "cpu":
-        return None
     if library_grouped.is_target(node.target):
         return library_grouped.REASON
+    if device.type == "cpu":
+        return None
     if node.target in _MEETINGS or (node.target in _PUTS and node.args[3:4] == (True,)):
         return MEETINGS if _many_meet(node) else None
     if node.target is aten.scatter_reduce.two:

@@ -1,9 +1,10 @@
-"""Matmuls of groups of rows: what is compiled is right, and where torch's library is faster on a GPU it has them."""
+"""Matmuls of groups of rows: what is compiled is right, and where torch's library is faster it has them."""
 
 import pytest
 import torch
 
 import inferno
+from inferno.capture.library_grouped import is_faster
 
 GROUPED = [torch._grouped_mm] if hasattr(torch, "_grouped_mm") else []
 
@@ -57,6 +58,25 @@ def test_another_gpu_in_the_same_process():
 @pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
 def test_without_fallback_all_is_compiled():
     assert not reasons(512, 1024, 7168, 8, fallback=False)
+
+
+@pytest.mark.parametrize("rows, groups, dtype, theirs", [
+    (256, 64, torch.float32, True), (128, 16, torch.float32, True), (48, 4, torch.float32, False), (1, 64, torch.float32, False),
+    (256, 64, torch.bfloat16, True), (24, 4, torch.bfloat16, True), (1, 64, torch.bfloat16, False),
+], ids=str)
+def test_library_on_the_cpu(rows, groups, dtype, theirs):
+    assert is_faster(torch.empty(rows, 128, dtype=dtype), torch.empty(groups, 128, 64, dtype=dtype)) == theirs
+
+
+@pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
+def test_the_library_runs_on_the_cpu():
+    """All matrices with all rows took 1000 times as long."""
+    x, w = torch.randn(256, 128, dtype=torch.bfloat16), torch.randn(64, 128, 64, dtype=torch.bfloat16)
+    ends = torch.linspace(4, 256, 64).int()
+    compiled = inferno.compile(experts, (x, w, ends), target="cpu")
+    assert ["torch's library" in p.reason for p in compiled.explain().pieces].count(True) == 1
+    expected = torch.nn.functional.silu(one_by_one(x, w, ends))
+    torch.testing.assert_close(compiled(x, w, ends).double(), expected, rtol=2e-2, atol=2e-2)
 
 
 @pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
