@@ -1,17 +1,12 @@
 """Kernels that read the same data of sizes that vary, as one, on a GPU."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from checks import check
+from merged_read_cases import MODELS, of_none, overlapping
 from torch.export import Dim
 
 import inferno
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
-from test_sized_merges import MODELS, of_none, overlapping
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
