@@ -40,7 +40,7 @@ def tables_of(called: set, table: dict[Any, Callable]) -> tuple[dict[Any, Callab
 
 def _is_own(op: Any, call: Callable) -> bool:
     """Whether ``call``, or what it wraps, takes ``op`` apart as the operation itself does."""
-    call = getattr(call, "__wrapped__", call)
+    call = inspect.unwrap(call)
     return isinstance(call, functools.partial) and call.keywords == {"kernel": op}
 
 

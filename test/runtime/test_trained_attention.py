@@ -1,6 +1,7 @@
 """Attention that is trained as one operation: its gradients through ``torch.compile`` on the CPU, and what it keeps for its backward."""
 
 import functools
+import math
 
 import pytest
 import torch
@@ -243,3 +244,22 @@ def test_arguments_by_their_names(trained):
     function = lambda q, k, v: F.scaled_dot_product_attention(query=q, key=k, value=v, attn_mask=None, dropout_p=0.0, scale=0.2)  # noqa: E731
     found, plain = torch.compile(function, backend="inferno", fullgraph=True)(q, k, v), function(q, k, v)
     assert (found.float() - plain.float()).norm() <= 0.01 * plain.float().norm()
+
+
+HIDING = [torch.zeros(5, 5, dtype=torch.bool), torch.full((5, 5), -math.inf), torch.zeros(5, 5).index_fill(0, torch.tensor([1]), -math.inf)]
+
+
+@pytest.mark.parametrize("mask", HIDING, ids=["bools", "all", "a row"])
+def test_rows_that_a_mask_hides(mask):
+    """Their gradients are 0 by its parts, too, where minus infinity is added to all scores of a row; and results lie as torch's do, by the query."""
+    torch._dynamo.reset()
+    compiled = torch.compile(F.scaled_dot_product_attention, backend="inferno")
+    for x in (torch.randn(2, 3, 5, 4), torch.randn(2, 5, 3, 4).transpose(1, 2)):
+        found, expected = [], []
+        for call, got, dtype in ((compiled, found, torch.float32), (F.scaled_dot_product_attention, expected, torch.float64)):
+            q, k, v = (x.to(dtype, copy=True).requires_grad_() for _ in range(3))
+            out = call(q, k, v, attn_mask=mask if mask.dtype == torch.bool else mask.to(dtype))
+            got += [out, *torch.autograd.grad(out.square().sum(), (q, k, v))]
+        assert found[0].stride() == F.scaled_dot_product_attention(x, x, x, attn_mask=mask).stride()
+        for mine, theirs in zip(found, expected, strict=True):
+            torch.testing.assert_close(mine.double(), theirs, rtol=1e-5, atol=1e-6)

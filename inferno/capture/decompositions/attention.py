@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from inferno.capture.devices import for_gpu
 from inferno.capture.orders import example, inverse
 
 aten = torch.ops.aten
@@ -28,7 +29,11 @@ def attention(
     scores = torch.matmul(q.to(wide), k.transpose(-2, -1).to(wide)) * factor(q, scale)
     scores = masked(scores, attn_mask if attn_mask is not None and attn_mask.dtype == torch.bool else None, is_causal)
     if attn_mask is not None and attn_mask.dtype != torch.bool:
-        scores = scores + attn_mask.to(wide)
+        added = attn_mask.to(wide)
+        scores = scores + added
+        if torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v, attn_mask)):
+            # What minus infinity hides gets no gradient: through the softmax of a row that has nothing else it would be no number.
+            scores = torch.where(added == -math.inf, torch.full((), -math.inf, dtype=wide, device=q.device), scores)
     weights = torch.softmax(scores, -1)
     if attn_mask is not None:
         highest = scores.amax(-1, keepdim=True)
@@ -62,9 +67,9 @@ def in_order(t: Tensor, order: list[int]) -> Tensor:
 
 
 def order_of(q: Tensor) -> list[int]:
-    """The order of dimensions in which torch's kernel makes its result: on a GPU flash attention and cuDNN's, for 16-bit floats, as
+    """The order of dimensions in which torch's kernel makes its result: on a GPU flash attention and cuDNN's, for 16-bit floats, and the one for CPUs, as
     the query lies in memory; the others by [batch, length, heads, size]."""
-    if q.device.type == "cuda" and q.dtype in (torch.float16, torch.bfloat16):
+    if not for_gpu(q) or (q.device.type == "cuda" and q.dtype in (torch.float16, torch.bfloat16)):
         strides = [example(s) for s in q.stride()]
         return sorted(range(4), key=lambda i: (-strides[i], i))
     return [0, 2, 1, 3]
