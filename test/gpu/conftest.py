@@ -27,8 +27,8 @@ def generators(monkeypatch) -> list[str]:
     found: list[str] = []
     compile_graph = backend.compile_graph
 
-    def noted(*args):
-        region = compile_graph(*args)
+    def noted(*args, **more):
+        region = compile_graph(*args, **more)
         found.extend(k.schedule for p in region.programs for k in p.kernels.values())
         return region
 

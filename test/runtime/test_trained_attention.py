@@ -180,7 +180,7 @@ def test_lengths_that_vary_on_a_gpu(monkeypatch):
     """Few scores are torch's own kernels, in one graph for all lengths."""
     monkeypatch.setattr(trained, "on_hopper", lambda tensor: True)
     regions, compile_graph = [], backend.compile_graph
-    monkeypatch.setattr(backend, "compile_graph", lambda *args: regions.append(compile_graph(*args)) or regions[-1])
+    monkeypatch.setattr(backend, "compile_graph", lambda *args, **more: regions.append(compile_graph(*args, **more)) or regions[-1])
     model = Attention()
     fast = torch.compile(model, backend="inferno", fullgraph=True, dynamic=True)
     for length in (39, 23, 40):

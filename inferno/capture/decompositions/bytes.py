@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
+from inferno.capture.decompositions.promotion import in_type
+
 aten = torch.ops.aten
 
 
@@ -75,7 +77,8 @@ def _with_number(operator: Any) -> Callable:
     """``operator`` of two tensors, for a tensor and a number."""
 
     def decomposition(x: Tensor, number: int) -> Tensor:
-        return operator(x, torch.full((), number, dtype=torch.result_type(x, number), device=x.device))
+        dtype = torch.result_type(x, number)
+        return operator(x, torch.full((), in_type(number, dtype), dtype=dtype, device=x.device))
 
     return decomposition
 
