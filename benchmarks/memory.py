@@ -96,8 +96,8 @@ def planned(meter: Meter) -> Iterator[None]:
     """What the backend compiles meanwhile runs on stand-ins, under ``meter``."""
     executable, compile_graph = module.make_executable, backend.compile_graph
 
-    def metered(*args: Any) -> Any:
-        region = compile_graph(*args)
+    def metered(*args: Any, **more: Any) -> Any:
+        region = compile_graph(*args, **more)
 
         def run(values: list[Any]) -> list[Any]:
             with meter:

@@ -24,9 +24,9 @@ class First(nn.Module):
 def test_no_part_is_asked_for_that_is_in_another_kernel(monkeypatch):
     asked, folds, plain = [], [], fold_slices._fold
 
-    def fold(module, kernels, call, *more):
-        asked.append(any(op.operation == call for op in find_main(module).entry_block.operations))
-        folds.append(plain(module, kernels, call, *more))
+    def fold(merges, call, *more):
+        asked.append(any(op.operation == call for op in find_main(merges.module).entry_block.operations))
+        folds.append(plain(merges, call, *more))
         return folds[-1]
 
     monkeypatch.setattr(fold_slices, "_fold", fold)

@@ -241,7 +241,8 @@ def _threads_along(c: ReductionKernel, vector: int, cut: bool, target: Target) -
         wanted = next_power_of_two(ceil(units * width / _OWN * 3 / 4))  # rather a few vectors more than a power of two says than most threads idle
         along = min(along, max(wanted, _TOGETHER))
     if c.count * along < _THREADS * target.multiprocessors:  # few sums: more threads each
-        along = max(along, min(_THREADS if _computes_much(c) else WARP, next_power_of_two(units)))
+        several = c.count > 1 and not _computes_much(c)
+        along = min(_THREADS, next_power_of_two(max(ceil(units / _LEAST), min(WARP, units)) if several else units))
     return along
 
 
