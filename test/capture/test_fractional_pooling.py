@@ -80,6 +80,7 @@ def args_of(args):
     return [a.double() if isinstance(a, torch.Tensor) else a for a in args]
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("window,stride,pad,scattered", [((3, 3, 3), (2, 2, 2), 1, True), ((2, 2, 2), (2, 2, 2), 0, False), ((3, 3, 3), (1, 1, 1), 1, False)])
 def test_the_gradient_of_a_volume_is_scattered_where_windows_are_few(window, stride, pad, scattered):
     model = lambda g, x, i: aten.max_pool3d_with_indices_backward.default(g, x, window, stride, [pad] * 3, [1, 1, 1], False, i)  # noqa: E731

@@ -24,7 +24,7 @@ def simulated(model, args, varying, passes=PASSES):
 SHAPE = (2048, 1280)  # of the example: what is merged is large
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
 @pytest.mark.parametrize("varying", ((0,), (1,), (0, 1)), ids=("rows", "columns", "both"))
 @pytest.mark.parametrize("model", MODELS)

@@ -116,6 +116,7 @@ def test_the_step_under_way_when_a_backward_fails(doomed):
     assert "the compiler process died" in inferno.explain(compiled).fallbacks[0]
 
 
+@pytest.mark.thorough
 def test_what_a_function_writes_and_draws(doomed):
     def function(x, y):
         part = x[1:]
@@ -153,6 +154,7 @@ def test_what_was_put_in_the_place_of_functions_is_not_what_runs(doomed):
     assert "a graph of" in fallback
 
 
+@pytest.mark.thorough
 def test_sizes_that_vary(doomed):
     """Compiled for no size, so eager's for all that come."""
     model = network()
@@ -189,6 +191,7 @@ def test_a_small_part_that_fails_leaves_the_rest_compiled(monkeypatch):
     assert report.rows and sum("it broke" in f for f in report.fallbacks) == 2
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("training", [False, True])
 def test_a_compiled_model(doomed, training, caplog):
     model, x = network().train(training), torch.randn(2, 3, 8, 8)
@@ -219,6 +222,7 @@ def test_a_compiled_model(doomed, training, caplog):
     assert not isinstance(caught.value, GraphFailed)
 
 
+@pytest.mark.thorough
 def test_an_exported_program(doomed):
     model, x = network().eval(), torch.randn(2, 3, 8, 8)
     doomed.append(3)
@@ -227,6 +231,7 @@ def test_an_exported_program(doomed):
     assert_close_to_float64(compiled(x), model, (x,))
 
 
+@pytest.mark.thorough
 def test_a_model_within_autocast(doomed):
     """As the caller has it: the model is not compiled again."""
     model, x = network().eval(), torch.randn(2, 3, 8, 8)
