@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from inferno.capture.decompositions.promotion import in_type
+from inferno.capture.decompositions.promotion import tensor_of
 
 aten = torch.ops.aten
 
@@ -77,8 +77,7 @@ def _with_number(operator: Any) -> Callable:
     """``operator`` of two tensors, for a tensor and a number."""
 
     def decomposition(x: Tensor, number: int) -> Tensor:
-        dtype = torch.result_type(x, number)
-        return operator(x, torch.full((), in_type(number, dtype), dtype=dtype, device=x.device))
+        return operator(x, tensor_of(number, torch.result_type(x, number), x.device))
 
     return decomposition
 

@@ -4,7 +4,7 @@ it should have been just below a whole number."""
 import torch
 from torch import Tensor
 
-from inferno.capture.decompositions.promotion import in_type
+from inferno.capture.decompositions.promotion import tensor_of
 
 aten = torch.ops.aten
 
@@ -73,14 +73,13 @@ def divide_scalar(x: Tensor, y: float, *, rounding_mode: str | None = None) -> T
 
 
 def remainder_of_number(x: float, y: Tensor) -> Tensor:
-    dtype = torch.result_type(x, y)
-    return NotImplemented if y.is_complex() else torch.remainder(torch.full((), in_type(x, dtype), dtype=dtype, device=y.device), y)
+    return NotImplemented if y.is_complex() else torch.remainder(tensor_of(x, torch.result_type(x, y), y.device), y)
 
 
 def _full(x: Tensor, y: float) -> Tensor:
     """The number as a tensor in the type that it is taken in: where 16 bits do not hold it, float32."""
     dtype = torch.result_type(x, y)
-    return torch.full((), in_type(y, dtype), dtype=torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype, device=x.device)
+    return tensor_of(y, torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype, x.device)
 
 
 def _is_float(x: Tensor, y: Tensor) -> bool:

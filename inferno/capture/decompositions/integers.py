@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.capture.decompositions.promotion import in_type
+from inferno.capture.decompositions.promotion import tensor_of
 
 aten = torch.ops.aten
 
@@ -66,7 +66,7 @@ def power_of_number(base: float, exponent: Tensor) -> Tensor:
         inside = (exponent >= 0) & (exponent < bits)
         one = torch.ones_like(exponent)
         return torch.where(inside, torch.bitwise_left_shift(one, torch.where(inside, exponent, 0)), 0)
-    return power(torch.full((), in_type(base, exponent.dtype), dtype=exponent.dtype, device=exponent.device), exponent)
+    return power(tensor_of(base, exponent.dtype, exponent.device), exponent)
 
 
 def power_of_boolean(x: Tensor, exponent: float) -> Tensor:
@@ -83,7 +83,7 @@ def _shift(operator: Any) -> Callable:
         if any(isinstance(v, float) or (isinstance(v, Tensor) and v.dtype not in _WHOLE) for v in (x, by)):
             return NotImplemented
         dtype, device = torch.result_type(x, by), (x if isinstance(x, Tensor) else by).device
-        x, by = (v if isinstance(v, Tensor) else torch.full((), in_type(v, dtype), dtype=dtype, device=device) for v in (x, by))
+        x, by = (v if isinstance(v, Tensor) else tensor_of(v, dtype, device) for v in (x, by))
         return operator(x.to(dtype), by.to(dtype))
 
     return shift

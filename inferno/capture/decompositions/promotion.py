@@ -34,12 +34,17 @@ def _is_integer(dtype: torch.dtype) -> bool:
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
-def in_type(number: Any, dtype: torch.dtype) -> Any:
+def _in_type(number: Any, dtype: torch.dtype) -> Any:
     """A number beside integers, as one of their type: of the bits that it has too many torch keeps the low ones, so that 300 is 44 in int8."""
     if type(number) is not int or not _is_integer(dtype):
         return number
     lowest = torch.iinfo(dtype).min
     return (number - lowest) % (1 << torch.iinfo(dtype).bits) + lowest
+
+
+def tensor_of(number: complex, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The number as torch takes it beside a tensor's elements of that type, without dimensions."""
+    return torch.full((), _in_type(number, dtype), dtype=dtype, device=device)
 
 
 def _promoted(operator: Any, first: int = 0, kind: KIND = KIND.NO_OPMATH, always: bool = False) -> Callable:
@@ -51,7 +56,7 @@ def _promoted(operator: Any, first: int = 0, kind: KIND = KIND.NO_OPMATH, always
             return NotImplemented
         numbers = [v for v in tree_leaves((args[first:], kwargs.get("min"), kwargs.get("max"))) if isinstance(v, Tensor | bool | int | float | complex)]
         wanted = elementwise_dtypes(*numbers, type_promotion_kind=kind)[1]
-        given = [in_type(v, wanted) for v in args] if operator in _BY_NUMBER else list(args)
+        given = [_in_type(v, wanted) for v in args] if operator in _BY_NUMBER else list(args)
         wide = any(type(v) is int and v != w for v, w in zip(args, given))
         if not wide and not _is_mixed(dtypes, wanted, always):
             return NotImplemented

@@ -1,6 +1,6 @@
 """Maps that read the pieces of a concatenation, of which each point is in one: how many lanes of a vector are."""
 
-from inferno.mlir import dim_of, ir, owner, walk
+from inferno.mlir import constant_number, dim_of, ir, owner, walk
 from inferno.schedule.maps.pointwise import Pointwise
 from inferno.symbolic import is_multiple
 
@@ -28,7 +28,7 @@ def across_pieces(point: Pointwise, vector: int) -> int:
     inner, found = point.run_sizes[-1] if point.runs else 1, 0
     for op in walk(point.generic, "scf.if"):
         plain = any(all(o.operation.name in ("arith.constant", "scf.yield") for o in r.blocks[0].operations) for r in op.regions)
-        if _alternates(op.operands[0], vector):
+        if _alternates(point, op.operands[0], vector):
             continue
         numbers, loops = _constants_and_loops(op.operands[0])
         depends = bool(point.runs) and bool(loops & set(point.runs[-1]))
@@ -37,18 +37,16 @@ def across_pieces(point: Pointwise, vector: int) -> int:
     return found
 
 
-def _alternates(condition: ir.Value, vector: int) -> bool:
-    """Whether a remainder decides that is the same for a lane of every vector, as of what is stacked last: neighbours are chosen in turns."""
+def _alternates(point: Pointwise, condition: ir.Value, vector: int) -> bool:
+    """Whether a remainder of the last loop decides that is the same for a lane of every vector, as of what is stacked last: neighbours are chosen in turns."""
     compared = owner(condition)
-    if compared is None or compared.name != "arith.cmpi":
+    place = owner(compared.operands[0]) if compared is not None and compared.name == "arith.cmpi" else None
+    if place is None or place.name != "arith.remui" or constant_number(compared.operands[1]) is None:
         return False
-    place, bound = (owner(o) for o in compared.operands)
-    if place is None or bound is None or place.name != "arith.remui" or bound.name != "arith.constant":
+    loop, period = owner(place.operands[0]), constant_number(place.operands[1])
+    if loop is None or loop.name != "linalg.index" or not period or not point.runs or dim_of(loop) != point.runs[-1][-1]:
         return False
-    loop, period = (owner(o) for o in place.operands)
-    if loop is None or period is None or loop.name != "linalg.index" or period.name != "arith.constant":
-        return False
-    return vector % period.attributes["value"].value == 0
+    return vector % period == 0 and is_multiple(point.sizes[dim_of(loop)], period)
 
 
 def _in_pieces(point: Pointwise, vector: int) -> int:

@@ -197,8 +197,7 @@ class _Program(Rewrite):
     def _time(self, form: ModuleType, c: object) -> float:
         """Microseconds of a kernel that a generator's module reads as ``c``."""
         s = form.pick(c, self.target)
-        found = form.estimate(s, c, self.target)
-        return max(found, columns.arithmetic_of_blocks(s, c, self.target)) if form is columns else found
+        return columns.longest_time(s, c, self.target) if form is columns else form.estimate(s, c, self.target)
 
     def is_apart(self, edges: Edges) -> bool:
         """Whether such a kernel, which was estimated, goes over rows of which some lie one behind the other and others side by side."""

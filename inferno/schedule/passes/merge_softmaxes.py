@@ -174,7 +174,7 @@ def _by_columns(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[
     kernel.operation.erase()
     if c is None or s is None:
         return False, None
-    return s.held, max(columns.estimate(s, c, target), columns.arithmetic_of_blocks(s, c, target))
+    return s.held, columns.longest_time(s, c, target)
 
 
 def _by_rows(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> tuple[bool, float | None]:

@@ -353,6 +353,11 @@ def _time(s: Columns, c: RowKernel, k: Work) -> float:
     return time(k, s.threads, s.across, s.cluster, s.unroll, s.run, s.kept_bytes(c))
 
 
+def longest_time(s: Columns, c: RowKernel, target: Target) -> float:
+    """Microseconds of what memory takes or of arithmetic, whichever is longer."""
+    return max(estimate(s, c, target), arithmetic_of_blocks(s, c, target))
+
+
 def arithmetic_of_blocks(s: Columns, c: RowKernel, target: Target) -> float:
     """Microseconds of the instructions of points, which every phase computes anew where threads do not hold them, and where blocks may be fewer than
     multiprocessors."""

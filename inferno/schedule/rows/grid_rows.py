@@ -190,10 +190,8 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
 def _is_faster(s: GridRows, c: RowKernel, target: Target) -> bool:
     """Whether that is expected of it, beside blocks that have rows of their own."""
     other = rows.pick(c, target)
-    if not is_few(c) and _is_weighed(c) and c.width < _TIMED:
-        return True
     if not is_few(c):
-        return estimate(s, c, target) < rows.estimate(other, c, target)
+        return (_is_weighed(c) and c.width < _TIMED) or estimate(s, c, target) < rows.estimate(other, c, target)
     apart = _POINT + _BYTE * narrowest(c)
     return not s.ragged and estimate(s, c, target) < FASTER * (_CLUSTER + apart * c.width * 8 / other.cluster)
 
@@ -223,10 +221,10 @@ def _is_weighed(c: RowKernel) -> bool:
 
 def pick(c: RowKernel, target: Target) -> GridRows | None:
     """The schedule of the least estimate."""
-    return min(every(c, target), key=lambda s: (round(_steady(s, c, target)), -s.blocks(), s.share), default=None)
+    return min(schedules(c, target), key=lambda s: (round(_steady(s, c, target)), -s.blocks(), s.share), default=None)
 
 
-def every(c: RowKernel, target: Target) -> list[GridRows]:
+def schedules(c: RowKernel, target: Target) -> list[GridRows]:
     """A schedule for each number of blocks that a row may have."""
     vector, whole = lanes(c), most_lanes(c)
     ragged = vector * 2 <= whole and can_be_brought(c, whole, True)

@@ -55,8 +55,7 @@ def pick(c: RowKernel, target: Target) -> Columns:
 
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     """Microseconds."""
-    known = c.in_example()
-    return max(columns.estimate(s, known, target), columns.arithmetic_of_blocks(s, known, target))
+    return columns.longest_time(s, c.in_example(), target)
 
 
 def _held(c: RowKernel, target: Target) -> list[Columns]:

@@ -7,7 +7,7 @@ from math import ceil, gcd
 
 from inferno.mlir import func
 from inferno.schedule.rows.column_schedule import LARGEST, PORTABLE, Columns, holding, keeping, kept_accesses
-from inferno.schedule.rows.columns import MOST, arithmetic_of_blocks, choose, estimate, read
+from inferno.schedule.rows.columns import MOST, choose, longest_time, read
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.packed_rows import packs
 from inferno.target import SECTOR, Target
@@ -23,7 +23,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Columns]
         return
     for s in {own, *(() if packs(c) or own.alone(c) else _others(c, own))}:
         if _valid(c, s, own):
-            yield max(estimate(s, c, target), arithmetic_of_blocks(s, c, target)), s
+            yield longest_time(s, c, target), s
 
 
 def valid(kernel: func.FuncOp, schedule: Columns, target: Target) -> bool:

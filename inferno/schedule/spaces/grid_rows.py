@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.rows.grid_rows import GridRows, every, estimate, read
+from inferno.schedule.rows.grid_rows import GridRows, estimate, read, schedules
 from inferno.target import Target
 
 
@@ -11,7 +11,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, GridRows
     """Schedules with the cost model's estimates."""
     c = read(kernel, target)
     if c is not None:
-        yield from ((estimate(s, c, target), s) for s in every(c, target))
+        yield from ((estimate(s, c, target), s) for s in schedules(c, target))
 
 
 def valid(kernel: func.FuncOp, schedule: GridRows, target: Target) -> bool:
