@@ -72,8 +72,7 @@ def roles(op: ir.Operation, order: Order | None = None) -> Roles:
     if sums_images(op):
         kept, taps = {e[0] for e in image if len(e) == 1} - reduced, {d for e in image if len(e) > 1 for d in e} - reduced
         return made(sort(image, kept), sort(weight, features), sort(result, taps, kept))
-    order_of_features = [d for d, e in enumerate(result) if e and e[0] in features]
-    phases = {result[d][0] for i, d in enumerate(order_of_features) if d - i != order_of_features[0]}
+    phases = _phases(result, features)
     features -= phases
     windows = in_weight & reduced - channels
     if is_whole(op):
@@ -83,6 +82,18 @@ def roles(op: ir.Operation, order: Order | None = None) -> Roles:
         orders = (phases, features, windows, channels) if features or channels else () if _is_few(op) else (phases, windows, groups)
         own, last = sort(image, groups, channels), sort(weight, *orders)
     return made(own, last, sort(result, groups, features))
+
+
+def _phases(result: list[list[int]], features: set[int]) -> set[int]:
+    """Those of the loops along the features that stand between places of the result."""
+    along = [d for d, e in enumerate(result) if e and e[0] in features]
+    return {result[d][0] for i, d in enumerate(along) if d - i != along[0]}
+
+
+def has_phases(op: ir.Operation) -> bool:
+    """Whether neighbours in a marked convolution's row-major result are of another column of the weight: phases of a step, as ``skip-zeros`` leaves them."""
+    image, weight, result = ([loops_in(e) for e in m.results] for m in (*maps(op)[:2], maps(op)[-1]))
+    return bool(_phases(result, {d for e in weight for d in e} - {d for e in image for d in e}))
 
 
 def _is_few(op: ir.Operation) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from inferno.mlir import dim_of, func, ir, owner, users, walk
 from inferno.passes.contraction import ended_convolution, is_convolution, is_sum_of_products
-from inferno.passes.convolution import Order, Roles, is_depthwise, is_pointwise, is_whole, loops_in, roles, sums_taps
+from inferno.passes.convolution import Order, Roles, has_phases, is_depthwise, is_pointwise, is_whole, loops_in, roles, sums_taps
 from inferno.passes.generics import PARALLEL, body, inputs, is_copy, is_generic, kinds, maps
 from inferno.passes.movements import is_free, moves, order_after, order_before, sources
 from inferno.passes.programs import RESHAPES
@@ -38,7 +38,7 @@ class Orders:
             found = [op for op in found if not _is_returned(op.results[0])]
         if all(is_whole(op) or is_depthwise(op) for op in found):  # which are read in the order that they are in already
             found = [op for op in found if is_whole(op) or not (_is_given(inputs(op)[0]) and _is_returned_in_order(op.results[0]))]
-        if all(is_pointwise(op) and _is_given(inputs(op)[0]) and _is_returned_in_order(op.results[0]) for op in found):
+        if all(is_pointwise(op) and not has_phases(op) and _is_given(inputs(op)[0]) and _is_returned_in_order(op.results[0]) for op in found):
             found = []  # products of what lies as it is returned
         for op in found:
             self._set(op.results[0], roles(op).result)

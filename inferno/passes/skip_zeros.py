@@ -11,14 +11,14 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
 
-from inferno.mlir import arith, constant_number, ir, linalg, owner, tensor, walk
+from inferno.mlir import arith, constant_number, ir, linalg, owner, tensor, users, walk
 from inferno.passes.affine import factors_in
 from inferno.passes.contraction import is_sum_of_products, start_from_zero
 from inferno.passes.convolution import loops_in
 from inferno.passes.expand_pieces import EXPAND, either, element_of
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, clone_body, dims, index, inputs, inverse, is_copy, is_elementwise, kinds, loop, loop_sizes, maps,
-    only_user, outputs, substitute,
+    outputs, substitute,
 )
 from inferno.passes.movements import pad
 from inferno.passes.shapes import reassociation, reassociation_attribute
@@ -87,15 +87,19 @@ def _rewrite(op: ir.Operation) -> None:
     result, split = op.results[0], [_place_of(op, d) for d in found if d.step > 1]
     with ir.InsertionPoint(op), op.location:
         pieces = {phases: _piece(op, image, found, phases) for phases in itertools.product(*(d.phases for d in found))}
-    while (reader := _end(result, split)) is not None:
+    known, last = {result: pieces}, result
+    while (reader := _next(known, split)) is not None:
         with ir.InsertionPoint(reader), reader.location:
-            pieces = {
-                phases: _ended(reader, result, piece, {_place_of(op, d) for d, p in zip(found, phases) if p.size > 1}) for phases, piece in pieces.items()
+            known[reader.results[0]] = {
+                phases: _ended(reader, {v: parts[phases] for v, parts in known.items()}, {_place_of(op, d) for d, p in zip(found, phases) if p.size > 1})
+                for phases in pieces
             }
-        result = reader.results[0]
-    with ir.InsertionPoint(owner(result)), owner(result).location:
-        joined = _joined(result.type, pieces, [(_place_of(op, d), d) for d in found])
-    result.replace_all_uses_with(joined)
+        read = [v for v in known if any(not u.results or u.results[0] not in known for u in users(v))]
+        if len(read) == 1:
+            last = read[0]
+    with ir.InsertionPoint(owner(last)), owner(last).location:
+        joined = _joined(last.type, known[last], [(_place_of(op, d), d) for d in found])
+    last.replace_all_uses_with(joined)
 
 
 def _spread(value: ir.Value) -> _Spread | None:
@@ -259,19 +263,23 @@ def _taps(op: ir.Operation, pairs: Sequence[tuple[_Dimension, _Phase]]) -> ir.Va
     return build([], [out], [ir.AffineMap.get_identity(len(shape))], [PARALLEL] * len(shape), fill, op.location).results[0]
 
 
-def _end(result: ir.Value, split: Sequence[int]) -> ir.Operation | None:
-    """The one reader of a result, if it is elementwise, point by point, and reads nothing else that varies along the dimensions ``split``."""
-    op = only_user(result)
+def _next(known: Container[ir.Value], split: Sequence[int]) -> ir.Operation | None:
+    """A reader of tensors that are ``known`` by their parts, not one itself: elementwise, point by point, and of nothing else that varies along the dimensions
+    ``split``."""
+    return next((u for v in known for u in users(v) if u.results and u.results[0] not in known and _is_of_parts(u, known, split)), None)
+
+
+def _is_of_parts(op: ir.Operation, known: Container[ir.Value], split: Sequence[int]) -> bool:
     if not is_elementwise(op) or len(op.results) != 1 or walk(op, "linalg.index", "tensor.extract"):
-        return None
-    identity = ir.AffineMap.get_identity(result.type.rank)
-    if maps(op)[-1] != identity or result in outputs(op):
-        return None
-    if any(m != identity for v, m in zip(inputs(op), maps(op)) if v == result):
-        return None
-    others = [e for v, m in zip(inputs(op), maps(op)) if v != result for e in _source(v, m)[1].results]
+        return False
+    identity = ir.AffineMap.get_identity(op.results[0].type.rank)
+    if maps(op)[-1] != identity or any(v in known for v in outputs(op)):
+        return False
+    if any(m != identity for v, m in zip(inputs(op), maps(op)) if v in known):
+        return False
+    others = [e for v, m in zip(inputs(op), maps(op)) if v not in known for e in _source(v, m)[1].results]
     constant = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for e in others)
-    return op if constant and not {n for e in others for n in loops_in(e)} & set(split) else None
+    return constant and not {n for e in others for n in loops_in(e)} & set(split)
 
 
 def _source(value: ir.Value, map_: ir.AffineMap) -> tuple[ir.Value, ir.AffineMap]:
@@ -288,25 +296,30 @@ def _groups(rank: int, wide: Container[int]) -> list[list[int]]:
     return [list(range(begin, end)) for begin, end in zip([0, *ends], ends)]
 
 
-def _ended(op: ir.Operation, result: ir.Value, piece: ir.Value, wide: Container[int]) -> ir.Value:
-    """What a reader of the result computes of a piece."""
-    groups, rank, made = _groups(result.type.rank, wide), piece.type.rank, owner(piece)
-    number = made.operands[0] if made.name == "linalg.fill" else None
+def _ended(op: ir.Operation, parts: dict[ir.Value, ir.Value], wide: Container[int]) -> ir.Value:
+    """What a reader of tensors computes of their ``parts``."""
+    shape = next(parts[v].type.shape for v in inputs(op) if v in parts)
+    groups, rank = _groups(op.results[0].type.rank, wide), len(shape)
     identity, loops = ir.AffineMap.get_identity(rank), [ir.AffineDimExpr.get(g[0]) for g in groups]
-    kept = [i for i, v in enumerate(inputs(op)) if v != result or number is None]
-    read = [_source(v, m) if v != result else (piece, m) for v, m in zip(inputs(op), maps(op))]
-    values = [read[i][0] for i in kept]
-    indexing = [identity if values[n] == piece else substitute(read[i][1], loops, rank) for n, i in enumerate(kept)]
-    element = op.results[0].type.element_type
-    out = tensor.EmptyOp(list(piece.type.shape), element).result
+    filled = [(i, owner(parts[v])) for i, v in enumerate(inputs(op)) if v in parts]
+    numbers = {i: made.operands[0] for i, made in filled if made.name == "linalg.fill"}
+    kept, values, indexing = [], [], [identity]
+    for i, (v, m) in enumerate(zip(inputs(op), maps(op))):
+        if i in numbers:
+            continue
+        value, read = _source(v, m) if v not in parts else (parts[v], m)
+        kept.append(i)
+        values.append(value)
+        indexing.insert(-1, identity if v in parts else substitute(read, loops, rank))
+    out = tensor.EmptyOp(list(shape), op.results[0].type.element_type).result
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
-        given = dict(zip(kept, arguments))
-        return clone_body(body(op), [*(given.get(i, number) for i in range(len(inputs(op)))), None])
+        given = {**numbers, **dict(zip(kept, arguments))}
+        return clone_body(body(op), [*(given[i] for i in range(len(inputs(op)))), None])
 
     if not values:
         return linalg.fill(fill([])[0], outs=[out])
-    return build(values, [out], [*indexing, identity], [PARALLEL] * rank, fill, op.location).results[0]
+    return build(values, [out], indexing, [PARALLEL] * rank, fill, op.location).results[0]
 
 
 def _joined(type_: ir.RankedTensorType, pieces: dict[tuple[_Phase, ...], ir.Value], found: Sequence[tuple[int, _Dimension]]) -> ir.Value:
