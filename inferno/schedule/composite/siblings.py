@@ -18,6 +18,7 @@ from inferno.schedule.analysis.cost import At as Sizes, fastest
 from inferno.schedule.analysis.cost import bit_width, clusters_at_once
 from inferno.schedule.analysis.kept_operands import PARTS, kept
 from inferno.schedule.analysis.kernel_parts import extract, parts_of
+from inferno.schedule.convolution import im2col
 from inferno.schedule.matmul import bf16x6, direct, direct_bf16x6, mma, presplit, simt, vectors, wgmma
 from inferno.schedule.matmul.contraction import Contraction, Operand, oriented
 from inferno.schedule.matmul.parser import parse_contraction
@@ -27,7 +28,7 @@ from inferno.schedule.tiles.tiling import Tiling, tile_contraction
 from inferno.symbolic import Int, Size, Symbol, bounds, ceildiv, hint, product
 from inferno.target import Target
 
-GENERATORS = ("wgmma", "mma", "vectors", "bf16x6", "presplit", "direct_bf16x6", "simt")
+GENERATORS = ("wgmma", "mma", "vectors", "bf16x6", "presplit", "direct_bf16x6", "simt", "im2col")
 """Those whose kernels are merged; of products from registers another one is made."""
 MOST = 8
 """Contractions of one launch: a kernel has 4 KB of parameters, and a tensor map is 128 bytes of them."""
@@ -82,12 +83,14 @@ def choose(kernel: func.FuncOp, target: Target) -> Siblings | None:
 
 def candidates(kernel: func.FuncOp, target: Target) -> list[tuple[float, Siblings]]:
     """Schedules with their estimates in microseconds; none where the kernel is not independent contractions that are alike, of known sizes."""
-    parts = parse_parts(kernel, target)
-    return [] if parts is None or parts.joined.varies else at_size(parts, target)
+    both = [parts for windows in (False, True) if (parts := parse_parts(kernel, target, windows)) is not None and not parts.joined.varies]
+    found = [each for parts in both for each in at_size(parts, target)]
+    return [(time, replace(s, apart=min(other.apart for _, other in found))) for time, s in found]
 
 
-def parse_parts(kernel: func.FuncOp, target: Target) -> Parts | None:
-    """None where the kernel is not independent contractions that are alike, or other sizes vary than the number of rows."""
+def parse_parts(kernel: func.FuncOp, target: Target, windows: bool = False) -> Parts | None:
+    """None where the kernel is not independent contractions that are alike, or other sizes vary than the number of rows.  ``windows``: of windows of images,
+    which the copy engine brings."""
     if target.kind != "nvptx" or len(kernel.type.results) < 2 or _marked(kernel):
         return None
     groups = parts_of(kernel)
@@ -97,7 +100,7 @@ def parse_parts(kernel: func.FuncOp, target: Target) -> Parts | None:
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             functions = [extract(kernel, group, f"part{i}")[0] for i, group in enumerate(groups)]
-        contractions = [parse_contraction(p) for p in functions]
+        contractions = [im2col.parse_unfolded(p, target) if windows else parse_contraction(p) for p in functions]
         if any(c is None or not all(isinstance(size, int) for size in (c.B, c.N, c.K)) for c in contractions):
             return None
         joined = _join(contractions)
@@ -127,7 +130,10 @@ def at_size(parts: Parts, target: Target, where: At = At()) -> list[tuple[float,
 
 
 def _alone(kernel: func.FuncOp, c: Contraction, target: Target, where: At) -> dict[Any, float]:
-    """The schedules that a contraction may have, and their estimates: of CUDA cores beside tensor cores only those for few vectors."""
+    """The schedules that a contraction may have, and their estimates: of CUDA cores beside tensor cores only those for few vectors; of windows the copy
+    engine's."""
+    if c.windows is not None:
+        return {s: time for time, s in reversed(im2col.at_size(kernel, c, target, where.at, where.most))}
     if kept(kernel, PARTS):
         return {s: time for time, s in reversed(presplit.candidates(kernel, c, target))}
     found = wgmma.candidates(kernel, c, target, where.at, where.most) or mma.candidates(kernel, c, target, where.at)
@@ -188,6 +194,8 @@ def _is_one_kernel(s: Any, contractions: list[Contraction]) -> bool:
     """Whether no other kernel copies an operand, or adds up parts of sums."""
     if s.generator == "mma":
         return s.split == 1
+    if s.generator == "im2col":
+        return s.split == 1 and not (s.stream or s.patch)
     if s.generator not in ("bf16x6", "presplit"):
         return True
     tilings = [(bf16x6 if s.generator == "bf16x6" else presplit).tile(c) for c in contractions]
@@ -206,7 +214,7 @@ class _Together(Tiling):
 
 def _on_tensor_cores(parts: Parts, target: Target, where: At) -> Iterator[tuple[float, wgmma.Wgmma, list[int]]]:
     """(microseconds, schedule, blocks), with tiles as wide as deals out the columns of all evenly."""
-    if not target.hopper:
+    if not target.hopper or parts.joined.windows is not None:
         return
     joined, contractions = parts.joined, parts.contractions
     width = bit_width(joined.lhs.element) // 8
