@@ -39,7 +39,7 @@ class Orders:
         if all(is_whole(op) or is_depthwise(op) for op in found):  # which are read in the order that they are in already
             found = [op for op in found if is_whole(op) or not (_is_given(inputs(op)[0]) and _is_returned_in_order(op.results[0]))]
         if all(is_pointwise(op) and not has_phases(op) and _is_given(inputs(op)[0]) and _is_returned_in_order(op.results[0]) for op in found):
-            found = []  # products of what lies as it is returned
+            found = []  # products of what lies as it is returned, in which rows and columns do not take turns
         for op in found:
             self._set(op.results[0], roles(op).result)
         for op in found:

@@ -162,6 +162,44 @@ def test_every_schedule(rows, k, columns, monkeypatch):
         number += 1
 
 
+def convolved(image, features, channels, window, count, dtype, last=True, **options):
+    """Convolutions of one image, with what follows each, and their arguments."""
+    x, *ws = randn(*image, dtype=dtype), *(randn(features, channels, window, window, dtype=dtype, scale=1 / window / channels**0.5) for _ in range(count))
+    kept = torch.channels_last if last else torch.contiguous_format
+    args = [t.contiguous(memory_format=kept) for t in (x, *ws)] + [randn(features, dtype=dtype) for _ in ws]
+    each = [{name: values[i] for name, values in options.items()} for i in range(count)]
+
+    def branches(x, *given):
+        ends = (torch.relu, F.silu, torch.tanh)
+        return tuple(ends[i % 3](F.conv2d(x, w, b, **each[i])) for i, (w, b) in enumerate(zip(given[:count], given[count:])))
+
+    return branches, tuple(args)
+
+
+@pytest.mark.parametrize("dtype", [*HALVES, torch.float32])
+@pytest.mark.parametrize("image, features, window, count, options", [
+    ((1, 256, 25, 34), 256, 3, 2, {"padding": (1, 1)}),
+    ((2, 512, 33, 33), 256, 3, 3, {"padding": (6, 12, 18), "dilation": (6, 12, 18)}),
+    ((4, 64, 40, 40), 64, 3, 5, {"padding": (1,) * 5}),
+    ((3, 64, 15, 15), 128, 3, 2, {"padding": (1, 1), "stride": (2, 2)}),
+], ids=["heads", "dilated", "five", "strided"])
+def test_convolutions_of_one_image(image, features, window, count, options, dtype, tf32):
+    branches, args = convolved(image, features, image[1], window, count, dtype, **options)
+    unit = 2**-10 if dtype == torch.float32 else None
+    right_merged(branches, args, unit=unit)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("image, features, window, kept", [
+    ((64, 512, 4, 4), 256, 4, torch.contiguous_format), ((64, 256, 8, 8), 128, 4, torch.contiguous_format), ((64, 128, 16, 16), 64, 4, torch.channels_last),
+])
+def test_phases_of_a_transposed_convolution(image, features, window, kept, dtype, tf32):
+    x, w = randn(*image, dtype=dtype), randn(image[1], features, window, window, dtype=dtype, scale=1 / window / image[1]**0.5)
+    args = (x.contiguous(memory_format=kept), w.contiguous(memory_format=kept), randn(features, dtype=dtype))
+    unit = 2**-10 if dtype == torch.float32 else None
+    right_merged(lambda x, w, b: torch.relu(F.conv_transpose2d(x, w, b, stride=2, padding=1)), args, unit=unit)
+
+
 @pytest.mark.parametrize("rows, cuda_graphs", [(1, True), (16, False), (16, True), (512, True)])
 def test_many_calls(rows, cuda_graphs):
     """The kernels around it are launched early, and buffers and weights change."""

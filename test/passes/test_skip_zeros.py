@@ -52,3 +52,26 @@ def test_a_decoder_has_no_more_than_its_sums():
     fused = build_from("torch", found.text, find_target("sm_90a"), last="fused", signature=found.signature).stages["fused"]
     kernels = [n for n in re.findall(r"call @(\w+)", fused) if not re.match(r"(muli_subi_)?gather|transpose|addf_sqrt_divf", n)]
     assert [n[:9] for n in kernels] == ["conv_addf"] * 4 + ["pieces", "matmul_ad"]
+
+
+def test_what_follows_is_computed_of_the_parts():
+    """Of every phase, also where it reads a sum twice, as silu does, or sums are results, too."""
+    def model(x, w, v, b):
+        y, z = F.conv_transpose2d(x, w, b, 2, 1), F.conv_transpose2d(x, v, b, 2)
+        return F.silu(y), y.sigmoid() * y.tanh() + b[:, None, None], F.silu(z), z
+
+    args = (torch.randn(2, 4, 5, 6), torch.randn(4, 6, 3, 3), torch.randn(4, 6, 2, 2), torch.randn(6))
+    found = capture(model, args)
+    fused = build_from("torch", found.text, find_target("sm_90a"), last="fused", signature=found.signature).stages["fused"]
+    results = run_module(fused, [t.contiguous() for t in found.signature.arguments_of(args, {})])
+    assert_close_to_float64(tuple(s.as_eager(r) for s, r in zip(found.signature.results, results)), model, args)
+
+
+def test_silu_is_the_end_of_the_product():
+    """Of a row-major image: the product, which writes channels last, has the activation, and what is behind it only transposes."""
+    layers = nn.Sequential(nn.ConvTranspose2d(16, 8, 2, 2), nn.SiLU())
+    found = capture(layers.eval(), (torch.randn(2, 16, 5, 6),))
+    fused = build_from("torch", found.text, find_target("sm_90a"), last="fused", signature=found.signature).stages["fused"]
+    product = re.search(r"call @matmul_addf_negf_exp\w+\(.*-> tensor<(\S+)xf32>", fused)
+    assert product is not None and product[1] == "2x5x2x6x2x8", fused
+    assert len(re.findall(r"call @(?!transpose|gather)", fused)) == 1

@@ -2,7 +2,7 @@
 
 Attention's projections of queries, keys and values are such siblings.  One by one each pays for a launch, and for a last round of tiles that
 leaves multiprocessors idle, or for a matrix that is too small for all of them; together they pay once.  The model takes them for one
-contraction with the columns of all.
+contraction with the columns of all.  So are convolutions of one image: heads of a detector, branches with other dilations, a transposed one's phases.
 """
 
 from collections.abc import Iterator, Sequence
@@ -177,9 +177,13 @@ def _alike(parts: Parts, own: list[dict[Any, float]], target: Target, where: At)
         swapped = getattr(s, "swapped", False)
         exchanged = [oriented(c, swapped) for c in parts.contractions]
         rows, columns = (s.rows, s.width) if s.generator == "vectors" else (s.tile_m, s.tile_n)
+        tiles = [c.B * ceildiv(c.M, rows) * ceildiv(c.N, columns) for c in exchanged]
         fits = s.generator != "wgmma" and _is_one_kernel(s, exchanged) and _counts(s, columns if swapped else rows, parts, where)
+        if s.generator == "im2col":  # the estimate is of tiles of all columns, which is right where each has whole ones
+            joined = oriented(parts.joined, swapped)
+            fits = fits and sum(tiles) == joined.B * ceildiv(joined.M, rows) * ceildiv(joined.N, columns)
         if fits and all(s in others for others in own):
-            yield time, s, _deal_out([where.top(c.B * ceildiv(c.M, rows) * ceildiv(c.N, columns)) for c in exchanged], s, target)
+            yield time, s, _deal_out([where.top(n) for n in tiles], s, target)
 
 
 def _counts(s: Any, rows: int, parts: Parts, where: At) -> bool:
