@@ -130,15 +130,24 @@ def pads_convolutions(op: ir.Operation | None) -> bool:
 def ended_convolution(op: ir.Operation | None) -> ir.Operation | None:
     """The convolution that ``op`` is, or of whose result, which nothing else reads, it is elementwise, point by point: it may be the end of that one's
     kernel.  Of several the last; None if there is none."""
-    return _ended(op, is_convolution)
+    return _ended(op, is_convolution)[0]
+
+
+def ends_of_convolution(op: ir.Operation | None) -> set[ir.Operation] | None:
+    """What is computed on the way from the convolution that ``op`` is, or is the end of, to ``op``, with that; None if there is no convolution."""
+    found, inside = _ended(op, is_convolution)
+    return inside if found is not None else None
 
 
 def ended_contraction(op: ir.Operation | None, reshaped: bool = False) -> ir.Operation | None:
     """The same of contractions and convolutions; ``reshaped``: also where their results have other dimensions on the way."""
-    return _ended(op, lambda found: is_contraction(found) or is_convolution(found), reshaped)
+    return _ended(op, lambda found: is_contraction(found) or is_convolution(found), reshaped)[0]
 
 
-def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool], reshaped: bool = False) -> ir.Operation | None:
+def _ended(
+    op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool], reshaped: bool = False,
+) -> tuple[ir.Operation | None, set[ir.Operation]]:
+    """What ``op`` ends, and the elementwise operations behind it."""
     inside, pending, found = set(), [op], None
     while pending:
         op = pending.pop()
@@ -151,7 +160,7 @@ def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool
             # A value may be read twice on its way, as by `x * sigmoid(x)`: what makes it is looked at with the last of its readers.
             own = {v for v, m in zip(inputs(op), maps(op)) if m == maps(op)[-1]}
             pending += [owner(v) for v in own if all(r in inside and _reads_points(r, v) for r in live_readers(v))]
-    return found
+    return found, inside
 
 
 def _reads_points(op: ir.Operation, value: ir.Value) -> bool:
