@@ -5,6 +5,7 @@ Everything else says ``from inferno.mlir import ir, linalg``.  Today the binding
 and nothing else does.  Importing it does not import torch, so a process that only runs passes starts in 0.3 s.
 """
 
+import ctypes
 import importlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -62,6 +63,25 @@ def _check_erase() -> None:
 
 
 _check_erase()
+
+
+def _hash_by_address() -> None:
+    """Let the hash of an operation be where it is, as that of every other handle is: of values, blocks, attributes, types and maps.
+
+    Operations are equal if they are one, but the bindings' hash is of what one says: its attributes, operands, types and location.  One that a set or a
+    dictionary has is not found there any more as soon as any of these changes, which passes do; and the hash of one that was erased is read off freed memory.
+
+    It takes 0.6 us, the bindings' 0.2: of the 2.7 s for which 12 layers of BERT are fused, in which 85000 are asked for, 0.04.  Addresses are used again:
+    a set that lives on while operations are erased and made must not have the erased ones.
+    """
+    base = next(c for c in ir.Operation.__mro__ if "__hash__" in vars(c))
+    # Of its own: what ``ctypes.pythonapi`` has by that name is everybody's.
+    address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+    capsule = f"{ir.__name__}.Operation._CAPIPtr".encode()
+    base.__hash__ = lambda operation: address(operation._CAPIPtr, capsule) >> 4  # multiples of 16 would share 1 place of 16 of a set
+
+
+_hash_by_address()
 
 # Loading a dialect that is written in Python keeps its definition at the class meanwhile, where a second thread would put that of another context.
 _loading = ForkLock()

@@ -24,7 +24,7 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes
 
 
 def _address(op: ir.OpView | ir.Operation) -> int:
-    """Where an operation is.  (Its hash is of what it says, as it says now.)"""
+    """Where an operation is.  (Its hash says so, too, and is among what is checked.)"""
     return _pointer(op._CAPIPtr, b"torch_mlir.ir.Operation._CAPIPtr")
 
 
@@ -82,7 +82,7 @@ _READ = {
     ir.Block: ("owner", "region", "arguments", "operations"),
 }
 _CALLED = {
-    _BASE: ("__str__", "print", "get_asm", "verify", "move_after", "move_before", "is_before_in_block", "clone", "detach_from_parent", "walk"),
+    _BASE: ("__hash__", "__str__", "print", "get_asm", "verify", "move_after", "move_before", "is_before_in_block", "clone", "detach_from_parent", "walk"),
     ir.Operation: ("replace_uses_of_with",),
     ir.OpView: ("__str__",),
     ir.OpResult: ("__str__",),

@@ -19,19 +19,20 @@ class Reordering:
 def reorder(operations: Sequence[ir.Operation], plan: Reordering) -> None:
     """Rewrite those of some operations, in their order, that take part: all are generics."""
     new: dict[ir.Value, ir.Value] = {}
-    taking = [(op, plan.loops[op]) for op in operations if op in plan.loops]  # beforehand: operations are found by what they say, which changes
-    for op, loops in taking:
-        for old, value in zip(op.results, _in_order(op, loops, plan, new).results):
+    taking = [op for op in operations if op in plan.loops]
+    for op in taking:
+        for old, value in zip(op.results, _in_order(op, plan, new).results):
             if old in plan.order:
                 new[old] = value
             else:
                 old.replace_all_uses_with(value)
-    for op, _ in reversed(taking):
+    for op in reversed(taking):
         op.erase()
 
 
-def _in_order(op: ir.Operation, loops: Sequence[int], plan: Reordering, new: dict[ir.Value, ir.Value]) -> ir.Operation:
+def _in_order(op: ir.Operation, plan: Reordering, new: dict[ir.Value, ir.Value]) -> ir.Operation:
     """The same operation with its loops in another order, on tensors as they lie now."""
+    loops = plan.loops[op]
     names = [ir.AffineDimExpr.get(i, op.context) for i in inverse(loops)]
     with ir.InsertionPoint(op), op.location:
         outs = [_reordered(v, plan.order[r]) if r in plan.order else v for v, r in zip(outputs(op), op.results)]

@@ -214,13 +214,13 @@ def _source(value: ir.Value, dim: int) -> tuple[ir.Value, list[int], list[int], 
 
 def _rewrite(region: _Region) -> None:
     order = [o.operation for o in next(iter(region.loops)).block.operations]
-    # (Looked up before anything changes: an operation whose operands have changed is not found by its hash.)
-    mine = [(o, region.loops.get(o, 0)) for o in order if o in region.loops or (len(o.results) and o.results[0] in region.split)]
+    mine = [o for o in order if o in region.loops or (len(o.results) and o.results[0] in region.split)]
     parts: dict[ir.Value, list[ir.Value]] = {}
-    for op, loop in mine:
+    for op in mine:
         if op.name == "tensor.concat":
             parts[op.results[0]] = list(op.operands)
             continue
+        loop = region.loops[op]
         with ir.InsertionPoint(op), op.location:
             given = [_pieces(region, parts, v, m, loop) for v, m in zip(inputs(op), maps(op))]
             if kinds(op)[loop] == PARALLEL:
@@ -229,7 +229,7 @@ def _rewrite(region: _Region) -> None:
                 _join(region, parts, list(op.results))
             else:
                 _reduce(op, given[0])
-    for op, _ in reversed(mine):
+    for op in reversed(mine):
         op.erase()
 
 

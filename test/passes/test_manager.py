@@ -93,3 +93,25 @@ def test_what_is_used_is_not_erased():
         added.erase()
         constant.erase()
         assert not walk(module, "arith.constant", "arith.addi")
+
+
+def test_an_operation_is_found_whatever_is_said_of_it():
+    with idle_context() as context:
+        module = ir.Module.parse(MODULE)
+        constant, added = walk(module, "arith.constant")[0], walk(module, "arith.addi")[0]
+        argument = module.body.operations[0].entry_block.arguments[0]
+        seen, places = {added}, {added: 0, (added, 1): 1}
+        changes = (
+            lambda: added.attributes.__setitem__("inferno.said", ir.UnitAttr.get()),
+            lambda: added.operands.__setitem__(1, argument),
+            lambda: setattr(added, "location", ir.Location.name("elsewhere", context=context)),
+            lambda: added.move_before(constant),
+            lambda: [v.set_type(ir.IntegerType.get_signless(64)) for v in (*added.operands, added.results[0])],
+        )
+        for change in changes:
+            change()
+            for handle in (added, added.opview, walk(module, "arith.addi")[0], added.results[0].owner):
+                assert handle in seen and places[handle] == 0 and places[handle, 1] == 1 and hash(handle) == hash(added)
+        twin = added.clone()
+        assert twin not in seen and twin not in places
+        twin.erase()

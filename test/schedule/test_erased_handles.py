@@ -4,7 +4,7 @@ import pytest
 import torch
 from erased_handles import StaleError, erased_kept
 from models import Block, Convolutions
-from torch import nn
+from torch import nn, zeros
 
 from inferno.capture import capture
 from inferno.mlir import parse
@@ -25,7 +25,10 @@ def test_a_read_of_what_was_erased_is_an_error():
         first, second, _ = module.body.operations[0].entry_block.operations
         kept, value = second.operation.operands[0].owner, second.operation.results[0]
         second.operation.erase()
-        for read in (lambda: value.owner, lambda: list(value.uses), lambda: second.operation.name, lambda: second.operands, lambda: str(value)):
+        for read in (
+            lambda: value.owner, lambda: list(value.uses), lambda: second.operation.name, lambda: second.operands, lambda: str(value),
+            lambda: hash(second), lambda: second.operation in {first.operation},
+        ):
             with pytest.raises(StaleError, match=r"math\.exp is read, which was erased"):
                 read()
         with pytest.raises(StaleError, match=r"math\.exp is read, which was erased"):
@@ -49,12 +52,24 @@ class Recurrent(nn.Module):
         return torch.stack([states[0], *states])
 
 
-@pytest.mark.parametrize(("model", "shapes"), [
-    (Block(), [(2, 24, 16)]), (Convolutions().eval(), [(2, 3, 16, 16)]), (Recurrent(), [(6, 32, 64), (32, 64)]),
-], ids=["block", "convolutions", "recurrent"])
-def test_passes_read_nothing_that_was_erased(model, shapes):
+class QueryGradients(nn.Module):
+    """Attention's gradient of its queries alone: the scores' gradients are a product that looks like scores, too, and is in their kernel."""
+
+    def forward(self, queries, keys, values, gradients, sums, totals):
+        weights = torch.exp((queries @ keys.mT * 0.125).float() - sums).to(queries.dtype)
+        return weights * (gradients @ values.mT - totals) * 0.125 @ keys
+
+
+_HEADS = zeros(2, 8, 512, 64, dtype=torch.bfloat16)
+
+
+@pytest.mark.parametrize(("model", "inputs"), [
+    (Block(), [zeros(2, 24, 16)]), (Convolutions().eval(), [zeros(2, 3, 16, 16)]), (Recurrent(), [zeros(6, 32, 64), zeros(32, 64)]),
+    (QueryGradients(), [*[_HEADS] * 4, zeros(2, 8, 512, 1), zeros(2, 8, 512, 1, dtype=torch.bfloat16)]),
+], ids=["block", "convolutions", "recurrent", "query gradients"])
+def test_passes_read_nothing_that_was_erased(model, inputs):
     with torch.no_grad():
-        text = capture(model, tuple(torch.zeros(shape) for shape in shapes)).text
+        text = capture(model, tuple(inputs)).text
     with erased_kept():
         linalg, _ = jobs.lower_to_linalg(text)
         jobs.fuse(linalg, "sm_90a")

@@ -32,7 +32,7 @@ def plan_memory(module: ir.Module) -> None:
 
 
 def _place_buffers(main: func.FuncOp) -> None:
-    order = {id_: i for i, id_ in enumerate(_number(main))}
+    order = {o.operation: i for i, o in enumerate(main.regions[0].blocks[0].operations)}
     every = [(op, *_lifetime(op, order)) for op in walk(main.operation, "memref.alloc")]
     buffers = [(op, tensor_bytes(op.results[0].type), *alive) for op, *alive in every if not len(op.operands)]
     varying = [b for b in every if len(b[0].operands)]
@@ -42,9 +42,6 @@ def _place_buffers(main: func.FuncOp) -> None:
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(WorkspaceOp(op.results[0].type, integer(offset)).buffer)
         op.erase()
-    for op in walk(main.operation):
-        if _MARK in op.attributes:
-            del op.attributes[_MARK]
     total = _place_varying(main, varying, end) if varying else end
     symbols = list(symbol_arguments(main.operation))
     main.attributes["inferno.workspace_bytes"] = integer(total) if isinstance(total, int) else sizes_attribute([total], symbols)
@@ -83,24 +80,13 @@ def _place_varying(main: func.FuncOp, buffers: list[tuple[ir.Operation, int, int
     return end
 
 
-_MARK = "inferno.position"
-
-
-def _number(main: func.FuncOp) -> list[int]:
-    """Number the operations by an attribute: the bindings give an operation no stable identity."""
-    operations = [o.operation for o in main.regions[0].blocks[0].operations]
-    for i, op in enumerate(operations):
-        op.attributes[_MARK] = integer(i)
-    return list(range(len(operations)))
-
-
-def _lifetime(op: ir.Operation, order: dict[int, int]) -> tuple[int, int]:
+def _lifetime(op: ir.Operation, order: dict[ir.Operation, int]) -> tuple[int, int]:
     """(first, last) position of an operation that touches the buffer, through views and parameters."""
     positions: list[int] = []
 
     def visit(value: ir.Value) -> None:
         for user in users(value):
-            positions.append(order[ir.IntegerAttr(user.attributes[_MARK]).value])
+            positions.append(order[user])
             for result in user.results:
                 visit(result)
 

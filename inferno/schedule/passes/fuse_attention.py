@@ -94,7 +94,7 @@ class Fusion(Rewrite):
         self.number()
 
     def number(self) -> None:
-        """Number the operations of ``@main``, which they are found by, in their order."""
+        """Number the operations of ``@main`` in their order."""
         self.order = places_in(self.main)
 
     def called(self, op: ir.Operation | None, names: Container[str]) -> bool:
@@ -111,7 +111,7 @@ class Fusion(Rewrite):
             )):
                 ends = ((*(c for c in behind if c in more), last)[0], *rows)
                 if self.merge(tuple(sorted({*core, *more}, key=self.order.__getitem__)), set(core) | set(behind), ends):
-                    self.number()  # an operation is found by what it is, and those that read the replaced ones are others now
+                    self.number()  # the new call, too
                     return True
         return False
 

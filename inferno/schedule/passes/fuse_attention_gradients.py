@@ -64,8 +64,10 @@ class _Gradients(Fusion):
         """Whether anything was fused."""
         self.survey()
         self.used: set[str] = set()
-        starts = [c for c in self.order if self.starts(c)]
-        fused = sum([self.fuse_from(start) for start in starts if start in self.order]) > 0  # the others are in kernels by then
+        self.pending = [c for c in self.order if self.starts(c)]
+        fused = False
+        while self.pending:
+            fused |= self.fuse_from(self.pending.pop(0))
         for kernel, _ in filter(None, self.made.values()):
             if kernel.name.value not in self.used:
                 kernel.operation.erase()
@@ -173,6 +175,7 @@ class _Gradients(Fusion):
         for call in reversed(merge.edges.calls):
             if any(r in merge.edges.exported for r in call.results) or all(u in gone for r in call.results for u in readers(r)):
                 gone.insert(0, call)
+        self.pending = [c for c in self.pending if c not in gone]
         edges = replace(merge.edges, calls=tuple(gone))
         defer(edges)
         replace_calls(edges, merge.kernel)

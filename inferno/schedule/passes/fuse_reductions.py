@@ -279,7 +279,6 @@ def _tell(program: _Program, edges: Edges, reason: str) -> None:
         for made in [owner(root_of(v)) for v in inputs_of(reader)]:
             if made is not None and made in edges.calls:
                 note(reader, made, reason)
-    program.number()  # operations are found by what they say, too
 
 
 def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:

@@ -70,7 +70,7 @@ class Merge(ABC):
         if any(not _is_fresh(v) for op in block.operations if op.operation.name == "func.call" for v in _destinations(op.operation)):
             return  # what is written in place may be read before that only
         while found := self._find():
-            # Looked up before anything changes: an operation whose operands have changed is not found by its hash.
+            # Looked up before anything changes: what is made for one group has no place, and is among what another one takes.
             for replace in [self._replacement(*each) for each in found]:
                 replace()
         called = {callee(c) for c in walk(self.module.operation, "func.call")}

@@ -42,7 +42,7 @@ class Pairs(Rewrite):
         return (o for o in found if o in places and 0 < places[call] - places[o] <= FAR)
 
     def tell(self) -> None:
-        """Say of operations why they are not one.  It comes last, for what is said of an operation changes its hash."""
+        """Say of operations why they are not one, once all are merged that are to be."""
 
     def run(self) -> bool:
         """Whether anything was merged."""
