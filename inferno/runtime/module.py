@@ -21,6 +21,7 @@ from inferno.runtime.plan.kernel import Kernel
 from inferno.runtime.plan.plan import Launch, Plan
 from inferno.runtime.prepared import Prepared
 from inferno.runtime.program import Program
+from inferno.runtime.report import counted
 from inferno.runtime.call.sizes import SizeCheck, expected_shape
 from inferno.target import Target
 
@@ -182,7 +183,7 @@ class CompiledModule(Face):
         shape, dtype, is_input, *_ = self._expected[index]
         if not isinstance(tensor, torch.Tensor):
             like = f"{tuple(argument.outer_shape)} {dtype}"
-            raise InputError(f"argument {argument.name}: expected a tensor of {like}, got {type(tensor).__name__} {tensor!r:.100}")
+            raise InputError(f"argument {argument.name}: expected a tensor of {like}, got {type(tensor).__name__} {' '.join(repr(tensor).split()):.100}")
         if tensor.layout is not torch.strided:
             layout = str(tensor.layout).removeprefix("torch.")
             raise InputError(f"argument {argument.name}: expected a dense tensor, got one of layout {layout}; pass {argument.name}.to_dense()")
@@ -250,7 +251,7 @@ class CompiledModule(Face):
         save(self, path, ir)
 
     def __repr__(self) -> str:
-        return f"CompiledModule({len(self.program.kernels)} kernels for {self.program.target.name})"
+        return f"CompiledModule({counted(len(self.program.kernels), 'kernel')} for {self.program.target.name})"
 
 
 def _tensor(element: str, shape: tuple[int, ...], data: bytes) -> torch.Tensor:

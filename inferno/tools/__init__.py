@@ -5,5 +5,6 @@
 * ``expression``, ``hugging_face``, ``ir_program``: what is compiled: Python text, a class in a file, a Hugging Face model, a file of IR.
 * ``check``, ``reproducer``: results against float64, and a kernel as files.
 * ``timing``, ``versus``: times beside eager and torch.compile.
+* ``ending``: how a command ends: exit status, errors, Ctrl-C.
 * ``demo``: ``make demo``.
 """

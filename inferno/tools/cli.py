@@ -11,38 +11,42 @@ import logging
 import math
 import os
 import sys
-import traceback
 
+import inferno
 from inferno.errors import InfernoError, InputError, LaunchError, OptionError
 from inferno.options import MATMULS
 from inferno.target import TARGETS, find_target
+from inferno.tools.ending import ended
 
 STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Entry point; returns the exit status: 0, 1 for a failure or a wrong result, 2 for a bad command line."""
-    parser = _parser()
-    options = parser.parse_args(argv)
+    """Entry point; returns the exit status: 0, 1 for a failure or a wrong result, 2 for a bad command line, 130 for Ctrl-C."""
+    return ended("inferno", lambda: _main(argv))
+
+
+def _main(argv: list[str] | None) -> int:
+    options = _parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO if getattr(options, "verbose", False) else logging.WARNING, format="%(name)s: %(message)s")
+    logging.getLogger("torch._subclasses.fake_tensor").addFilter(lambda record: False)  # a traceback beside the error that torch raises
     try:
         return options.command(options) or 0
-    except OptionError as error:
-        print(f"inferno: {error}", file=sys.stderr)
-        return 2
-    except InfernoError as error:
-        print(f"inferno: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+    except InfernoError:
+        raise
     except Exception as error:
-        line = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == "<-c>"), None)
-        if line is None:
+        from inferno.tools.expression import place_of
+
+        place = place_of(error, getattr(options, "expr", None))
+        if place is None:
             raise
-        print(f"inferno: -c, line {line}: {type(error).__name__}: {error}", file=sys.stderr)  # what the text itself does wrong
+        print(f"inferno: {place}: {type(error).__name__}: {error}", file=sys.stderr)  # what the user's text itself does wrong
         return 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="inferno", description="An optimizing compiler for PyTorch.")
+    parser.add_argument("--version", action="version", version=f"inferno {inferno.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, function, help_: str) -> argparse.ArgumentParser:

@@ -51,6 +51,8 @@ def load(path: str | os.PathLike, device: torch.device | str | None = None, cuda
         raise OptionError(f"device: {str(error).splitlines()[0]}") from error
     if device is not None and device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
+    if not isinstance(path, (str, os.PathLike)):
+        raise PackageError(f"path: expected the path of a package, got {path!r:.100}")
     if not os.path.isfile(path):
         raise PackageError(f"{path}: {'it is a folder, and a package is a file' if os.path.isdir(path) else 'No such file'}")
     try:
