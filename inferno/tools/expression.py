@@ -28,6 +28,8 @@ _CONVERSIONS = {
     "requires_grad_", "contiguous", "clone", "detach",
 }
 
+_SCOPE = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -113,7 +115,7 @@ def from_code(code: str) -> Subject:
         raise InputError(f"-c: not Python: {error}") from error
     if not tree.body or not isinstance(tree.body[-1], ast.Expr):
         raise InputError("-c: the text must end in an expression, as in: x = torch.randn(8, 8); torch.relu(x)")
-    scope: dict[str, Any] = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+    scope: dict[str, Any] = dict(_SCOPE)
     *statements, last = tree.body
     _execute(compile(ast.Module(statements, []), "<-c>", "exec"), scope)
     hoisted = _Hoist(scope)
@@ -121,7 +123,7 @@ def from_code(code: str) -> Subject:
     used = {n.id for n in ast.walk(expression) if isinstance(n, ast.Name)}
     inputs = {k: v for k, v in scope.items() if isinstance(v, torch.Tensor) and not isinstance(v, torch.nn.Parameter) and k in used}
     rest = {k: v for k, v in scope.items() if k not in inputs}
-    if isinstance(expression.body, ast.Name):
+    if isinstance(expression.body, ast.Name) or not used & (scope.keys() - _SCOPE.keys()):
         raise InputError(f"-c: the last expression, {ast.unparse(last.value)}, computes nothing")
     model = Expression(compile(expression, "<-c>", "eval"), list(inputs), rest)
     model.train(any(isinstance(m, torch.nn.Module) and m.training for m in rest.values()))

@@ -55,7 +55,9 @@ def test_weights_are_arguments_not_literals(compiled):
 
 @pytest.mark.parametrize("inputs, kwargs, message", [
     ((), {"scale": 2.0}, r"signature \(x, scale=None\): missing a required argument: 'x'"),
-    ((torch.ones(4, 16), 2.0, 3.0), None, "too many positional arguments"), ((torch.ones(4, 16),), {"shift": 1.0}, "unexpected keyword argument 'shift'"), ((torch.ones(4, 16),), [1], r"kwargs: expected a dict .*, got list \[1\]"),
+    ((torch.ones(4, 16), 2.0, 3.0), None, "too many positional arguments"),
+    ((torch.ones(4, 16),), {"shift": 1.0}, "unexpected keyword argument 'shift'"),
+    ((torch.ones(4, 16),), [1], r"kwargs: expected a dict .*, got list \[1\]"),
     ((torch.ones(4, 16),), {1: 2}, "kwargs: expected a dict"),
 ])
 def test_examples_that_the_model_does_not_take(net, inputs, kwargs, message):

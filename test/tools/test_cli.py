@@ -146,7 +146,8 @@ def test_errors(capsys, arguments, code, message):
 
 
 @pytest.mark.parametrize("text, line", [
-    ("import torch\ndef f(x:\n    return x\n", "line 2: SyntaxError: '(' was never closed"), ("import torch\nimport none_such\n", "line 2: ModuleNotFoundError"),
+    ("import torch\ndef f(x:\n    return x\n", "line 2: SyntaxError: '(' was never closed"),
+    ("import torch\nimport none_such\n", "line 2: ModuleNotFoundError"),
     ("import torch\nexample_inputs = torch.ones(3)\ndef f(x):\n    return x.none_such()\n", "line 4: AttributeError: 'Tensor' object has no"),
 ])
 def test_what_a_file_does_wrong_is_told_by_its_line(capsys, tmp_path, text, line):

@@ -42,7 +42,8 @@ def test_conversions_of_fresh_tensors_happen_before():
 
 @pytest.mark.parametrize("code, message", [
     ("x = (", "not Python"), ("x = 1", "must end in an expression"), ("x = torch.nothing(3); x + 1", "AttributeError"),
-    ("torch.randn(3)", "computes nothing"), ("torch.relu(torch.randn(2, -3))", "torch.randn"),
+    ("torch.randn(3)", "computes nothing"), ("1 + 1", "1 \\+ 1, computes nothing"), ("nn.Linear", "computes nothing"),
+    ("torch.relu(torch.randn(2, -3))", "torch.randn"),
 ])
 def test_bad_text_is_an_input_error(code, message):
     with pytest.raises(InputError, match=message):
