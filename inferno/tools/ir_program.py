@@ -14,7 +14,7 @@ from inferno.runtime.build import build_from
 from inferno.runtime.check.comparison import Comparison, compare
 from inferno.runtime.device import choose_target
 from inferno.runtime.elements import DTYPES
-from inferno.runtime.module import further_arguments, make_executable
+from inferno.runtime.executables import further_arguments, make_executable
 from inferno.runtime.plan.plan import Buffer
 from inferno.runtime.program import Program
 from inferno.runtime.check.trace import evaluate

@@ -20,7 +20,8 @@ from inferno.errors import InfernoError, OptionError, PackageError
 from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.plan.kernel import Kernel
-from inferno.runtime.module import CompiledModule, runs
+from inferno.runtime.executables import runs
+from inferno.runtime.module import CompiledModule
 from inferno.runtime.package.save import FORMAT, PROGRAM, VERSION, digest
 from inferno.runtime.package.weights import OURS, held_by, hold
 from inferno.runtime.plan.complex_numbers import of_numbers
