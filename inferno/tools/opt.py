@@ -55,8 +55,11 @@ def run(argv: list[str]) -> int:
     except InfernoError as error:
         print(f"inferno-opt: error: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"inferno-opt: error: {arguments.file}: {error.strerror}", file=sys.stderr)
+        return 1
     except UnicodeDecodeError as error:
-        print(f"inferno-opt: error: {arguments.file}: expected MLIR as text, which this is not: {error}", file=sys.stderr)
+        print(f"inferno-opt: error: {arguments.file}: expected MLIR, and this is no text: {error}", file=sys.stderr)
         return 1
     if arguments.output != "-":
         sys.stdout = open(arguments.output, "w")  # open until the process ends
