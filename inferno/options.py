@@ -6,6 +6,7 @@ from typing import Any
 from inferno.errors import OptionError
 from inferno.settings import read_bytes
 
+STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")  # of the IR, in order
 MATMULS = ("auto", "generated", "library")
 MATMUL = "inferno.matmul"  # the attribute of a module that says one of them to the passes
 

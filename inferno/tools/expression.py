@@ -53,7 +53,7 @@ def read_subject(text: str | None, code: str | None = None, device: str = "cpu",
     if text is None:
         raise OptionError('nothing to compile: give -c "python text", file.py:Model, or a Hugging Face model')
     if text.endswith(".mlir"):
-        raise InputError(f"{text}: IR has no model to call; `inferno compile` takes it")
+        raise InputError(f"{text}: IR has no model to call; `inferno compile`, `run` and `tune` take it")
     if ".py:" in text or text.endswith(".py"):
         return _on(_from_file(text), device, sizes.dtype)
     model, kwargs = load_model(text, sizes, device)

@@ -158,6 +158,18 @@ def test_what_a_file_does_wrong_is_told_by_its_line(capsys, tmp_path, text, line
     assert f"inferno: {path}, {line}" in captured.err and "Traceback" not in captured.err and not captured.out
 
 
+@pytest.mark.parametrize("command, flag", [
+    ("compile", ["--freeze"]), ("compile", ["--dtype", "bf16"]), ("run", ["--bench"]), ("run", ["--tune"]), ("run", ["--batch", "2"]),
+])
+def test_options_that_a_file_of_ir_does_not_have(capsys, tmp_path, command, flag):
+    """They did nothing, and nobody was told."""
+    path = tmp_path / "program.mlir"
+    path.write_text("func.func @main() {\n  return\n}\n")
+    assert main([command, str(path), *flag]) == 2
+    captured = capsys.readouterr()
+    assert f"{flag[0]}: {path} is IR, and the option is for a model" in captured.err and not captured.out
+
+
 def test_bench_without_a_suite_lists_them(capsys):
     assert main(["bench"]) == 0
     lines = capsys.readouterr().out.splitlines()
