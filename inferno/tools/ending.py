@@ -1,6 +1,7 @@
 """How a shell command ends: a status for whatever happens to it, one line on stderr, and no traceback but for a fault of Inferno's."""
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -13,11 +14,14 @@ INTERRUPTED = 128 + 2  # what shells give for SIGINT
 def ended(name: str, command: Callable[[], int]) -> int:
     """The exit status of ``command()``, whose program is called ``name``: 2 for what the command line says wrong, 1 for what else fails, 130 for Ctrl-C.
 
-    A reader that has enough (``| head``) is told nothing.  A stream that the shell has closed takes everything.
+    A reader that has enough (``| head``) is told nothing.  A stream that the shell has closed takes everything; one whose encoding lacks a character, such
+    as a table's lines, gets a question mark.
     """
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:
             setattr(sys, stream, open(os.devnull, "w"))
+        elif isinstance(getattr(sys, stream), io.TextIOWrapper):
+            getattr(sys, stream).reconfigure(errors="replace")
     try:
         status = command()
         sys.stdout.flush()

@@ -37,6 +37,11 @@ def test_closed_streams_take_everything():
     assert process.stderr.read() == "y\n" and process.wait() == 3
 
 
+def test_characters_that_the_terminal_lacks():
+    process = run("print('a\u2501b')", stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert process.stdout.read() == "a?b\n" and process.wait() == 0
+
+
 def test_interrupts():
     process = run("print('ready', flush=True); import time; time.sleep(60)", stdout=subprocess.PIPE)
     assert process.stdout.readline() == "ready\n"
