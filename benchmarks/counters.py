@@ -11,6 +11,7 @@ import sys
 import torch
 
 import inferno
+from benchmarks import require_gpu
 from benchmarks.matmuls import MatmulRelu
 from benchmarks.runner import RESULTS, environment, machine, write
 
@@ -63,6 +64,7 @@ def main() -> None:
     if len(sys.argv) == 3:
         child(*sys.argv[1:])
         return
+    require_gpu()
     results = {f"{version} {dtype}": profile(version, dtype) for dtype in DTYPES for version in ("eager", "inferno")}
     for name, values in results.items():
         print(name, {k: round(v, 2) for k, v in values.items()})

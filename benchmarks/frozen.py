@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import inferno
+from benchmarks import require_gpu
 from inferno.runtime.check.comparison import compare
 from inferno.tools.check import reference
 from inferno.tools.timing import device_times
@@ -47,6 +48,7 @@ def measure(size: int, linear: bool) -> str:
 
 
 if __name__ == "__main__":
+    require_gpu()
     torch.backends.cuda.matmul.allow_tf32 = False
     for size in [int(a) for a in sys.argv[1:]] or SIZES:
         for linear in (True, False):

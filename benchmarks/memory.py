@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.training import MODELS
-from inferno.runtime import module
+from inferno.runtime import executables
 from inferno.runtime.launch.chunks import cut, run_chunks
 from inferno.runtime.program import Program
 from inferno.runtime.region import backend, segment
@@ -61,7 +61,7 @@ class PlannedExecutable:
         given: Collection[int] = (), writes: Sequence[tuple[int, int]] = (),
     ) -> None:
         """As ``make_executable``."""
-        self._plan, self._dtypes = module.plan_in_place(program, writes), dtypes
+        self._plan, self._dtypes = executables.plan_in_place(program, writes), dtypes
         self._chunks = cut(self._plan, given)
         self.takes = len(self._chunks) > 1
         self._fresh = [i for i, o in enumerate(self._plan.outputs) if o.result == i]
@@ -94,7 +94,7 @@ class PlannedExecutable:
 @contextlib.contextmanager
 def planned(meter: Meter) -> Iterator[None]:
     """What the backend compiles meanwhile runs on stand-ins, under ``meter``."""
-    executable, compile_graph = module.make_executable, backend.compile_graph
+    executable, compile_graph = executables.make_executable, backend.compile_graph
 
     def metered(*args: Any, **more: Any) -> Any:
         region = compile_graph(*args, **more)
@@ -105,12 +105,12 @@ def planned(meter: Meter) -> Iterator[None]:
 
         return replace(region, run=run)
 
-    segment.make_executable = module.make_executable = PlannedExecutable  # of segments, and of what prepares their weights
+    segment.make_executable = executables.make_executable = PlannedExecutable  # of segments, and of what prepares their weights
     backend.compile_graph = metered
     try:
         yield
     finally:
-        segment.make_executable = module.make_executable = executable
+        segment.make_executable = executables.make_executable = executable
         backend.compile_graph = compile_graph
 
 

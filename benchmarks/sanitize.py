@@ -18,6 +18,7 @@ import torch
 from torch.export import Dim
 
 import inferno
+from benchmarks import require_gpu
 from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.build import build_from
@@ -282,6 +283,7 @@ def _scheduled(case: Case, compiled: inferno.CompiledModule) -> str:
 
 
 def main(generators: list[str]) -> int:
+    require_gpu()
     torch.manual_seed(0)
     failed = 0
     only = [g for g in generators if g != "sized"]

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks import require_gpu
 from inferno.runtime.check.comparison import compare
 from inferno.runtime.region.backend import inferno as backend
 
@@ -123,6 +124,7 @@ def main() -> int:
     parser.add_argument("models", nargs="*", metavar="MODEL", help="those whose names hold one of these texts (default: all)")
     parser.add_argument("--out", type=Path, metavar="FILE")
     arguments = parser.parse_args()
+    require_gpu()
     found = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
     for name in [n for n in MODELS if not arguments.models or any(text in n for text in arguments.models)]:
         found[name] = result = run(name)

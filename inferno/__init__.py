@@ -29,4 +29,7 @@ def __getattr__(name: str):
     if name == "CompiledModule":
         from inferno.runtime.module import CompiledModule
         return CompiledModule
+    if name == "__version__":
+        from importlib.metadata import version
+        return version("inferno-compiler")
     raise AttributeError(f"module 'inferno' has no attribute {name!r}")

@@ -6,6 +6,7 @@ from typing import Any
 from inferno.errors import OptionError
 from inferno.settings import read_bytes
 
+STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")  # of the IR, in order
 MATMULS = ("auto", "generated", "library")
 MATMUL = "inferno.matmul"  # the attribute of a module that says one of them to the passes
 
@@ -14,13 +15,15 @@ MATMUL = "inferno.matmul"  # the attribute of a module that says one of them to 
 class Options:
     """How to compile.
 
-    ``target`` is the machine to compile for; by default the one that the tensors are on.  ``fallback``: what cannot be compiled
-    runs as ATen calls between the compiled segments; without it, it is an UnsupportedOperation.  ``cuda_graphs``: the program's
-    launches are recorded once and replayed.  ``check``: the first call is compared with eager and with float64.  ``matmul``: what
-    multiplies matrices: "generated", kernels of ours, or "library", cuBLASLt (on the CPU torch's own) wherever it can; "auto" takes what is
-    thought, or was measured, to be faster.  ``freeze``: what is made of weights alone is kept from call to call, and made again when
-    they change; True for at most twice the weights' own bytes, or the most bytes, a number or text such as "2G".  ``tune``: kernels whose best
-    schedule is not known yet are measured with many, on the GPU that they are for.
+    * ``target``: the machine to compile for; by default the one that the tensors are on.
+    * ``fallback``: what cannot be compiled runs as ATen calls between the compiled segments; without it, it is an UnsupportedOperation.
+    * ``cuda_graphs``: a call launches the program as one CUDA graph, which is made of its plan and gets the call's addresses.
+    * ``check``: the first call is compared with eager and with float64.
+    * ``matmul``: what multiplies matrices: "generated", kernels of ours, or "library", cuBLASLt (on the CPU torch's own) wherever it can; "auto" takes
+      what is thought, or was measured, to be faster.
+    * ``freeze``: what is made of weights alone is kept from call to call, and made again when they change; True for at most twice the weights' own
+      bytes, or the most bytes, a number or text such as "2G".
+    * ``tune``: kernels whose best schedule is not known yet are measured with many, on the GPU that they are for.
     """
 
     target: str | None = None

@@ -11,7 +11,7 @@ Settings come from environment variables, which are read again at each use, so t
 | `INFERNO_SIBLINGS`   | `0`: independent products of one tensor are launches of their own   | `1`                              |
 | `INFERNO_BUNDLES`    | `0`: small kernels that do not wait for each other are launched one by one | `1`                       |
 | `INFERNO_ATTENTION`  | `0`: attention is several kernels                                   | `1`                              |
-| `INFERNO_UNMEASURED` | `1`: generators that no GPU has run yet are chosen too              | `0`                              |
+| `INFERNO_UNMEASURED` | `1`: generators that have not passed all tests on a GPU, or are not always faster, are chosen too | `0` |
 | `INFERNO_WORKERS`    | how many processes compile                                          | as many as there are cores, to 16 |
 | `INFERNO_PROGRESS`   | `0`: no progress bar; `1`: one, terminal or not                     | if stderr is a terminal          |
 """
@@ -35,7 +35,7 @@ class Settings:
     """``cache`` says whether the cache on disk is used, ``cache_dir`` and ``cache_bytes`` where it is and its bound;
     ``tuned`` whether measured schedules are used; ``siblings`` whether independent products of one tensor are one launch, ``bundles`` whether
     small kernels are that do not wait for each other, ``attention`` whether attention is one kernel, ``unmeasured`` whether generators are
-    chosen that no GPU has run yet; ``workers`` compile at once;
+    chosen that have not passed all tests on a GPU or are not always faster; ``workers`` compile at once;
     ``progress`` says whether a bar is drawn."""
 
     cache: bool

@@ -55,6 +55,8 @@ def _check(name: str, value: Any, entry: Any) -> None:
     for dim, size in entry.items() if isinstance(entry, dict) else enumerate(entry):
         if not isinstance(dim, int) or not -value.dim() <= dim < value.dim():
             raise _misfit(name, f"numbers of its {value.dim()} dimensions", repr(dim))
+        if isinstance(size, (str, float, dict, tuple, list)):
+            raise _misfit(name, f"torch.export.Dim('batch'), a number or None for dimension {dim}", repr(size))
         actual = value.shape[dim]
         low, high = (size, size) if isinstance(size, int) else (getattr(size, "min", None), getattr(size, "max", None))
         if isinstance(low, int) and isinstance(high, int) and not low <= actual <= high:

@@ -31,7 +31,8 @@ def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen:
     writes to (``written``)."""
     has_data = any(n.op == "get_attr" for n in graph.nodes)  # which a context keeps
     context = new_context() if has_data else idle_context()
-    importer = FxImporter(context=context)
+    # Its check that the context has all dialects calls logging.debug, which gives the root logger a handler: a program's own basicConfig would do nothing.
+    importer = FxImporter(context=context, config_check=False)
     importer._cc = _Locations(context, py_attr_tracker=importer._py_attr_tracker)
     try:
         function = importer.import_stateless_graph(graph, func_name="main")

@@ -8,12 +8,13 @@ from typing import Any
 
 from inferno.capture import Captured, Signature
 from inferno.errors import InfernoError, NoLowering, PassError
+from inferno.options import STAGES
 from inferno.runtime.cache.cache import Cache, kernel_key, open_cache, program_key
 from inferno.runtime.database import known_schedules
 from inferno.runtime.device import features
 from inferno.runtime.launch.cublaslt import library_path
 from inferno.runtime.plan.kernel import Kernel, PassRecord
-from inferno.runtime.program import STAGES, Program
+from inferno.runtime.program import Program
 from inferno.runtime.workers.pool import WorkerDied, pool
 from inferno.target import Target
 

@@ -16,6 +16,7 @@ from inferno.capture import Captured, Exported, autocast, export_model
 from inferno.capture.as_module import leaf_names
 from inferno.capture.devices import capturing_for
 from inferno.capture.dynamic_shapes import check_dynamic_shapes
+from inferno.capture.examples import check_examples
 from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens, unrolls
 from inferno.capture.refusal import selects_by_constants, preferences, refusals
 from inferno.capture.replace_draws import draws
@@ -32,6 +33,7 @@ from inferno.runtime.garbage import collection_paused
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.prepared import freeze, shares
 from inferno.runtime.region.generator import generator_of
+from inferno.runtime.report import counted
 from inferno.runtime.workers.pool import pool
 from inferno.target import Target
 from inferno.tf32 import takes_tf32
@@ -58,7 +60,8 @@ def compile(
     ``@inferno.compile(inputs=...)``: on a function it compiles at once, on an nn.Module class each instance compiles at
     its first call.
 
-    Raises OptionError for an unknown option or target, and for sizes in ``dynamic_shapes`` that the example does not have.  With
+    Raises InputError for example inputs that the model cannot be called with, and OptionError for an unknown option or target, and for
+    sizes in ``dynamic_shapes`` that the example does not have.  With
     ``fallback=False``, CaptureError when the model is not one graph of tensor operations, and UnsupportedOperation for an operation
     that has no way into the compiler.  The model is not run and not changed.  With ``check=True`` the first call raises CheckError
     if its result is wrong.
@@ -148,6 +151,7 @@ def _compiled_class(cls: type, examples: Any, kwargs: dict[str, Any] | None, req
 
 
 def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, values: KnownValues | None = None) -> CompiledModule:
+    check_examples(model, args, kwargs)
     check_dynamic_shapes(model, args, kwargs, request.dynamic_shapes)
     state = autocast.around()
     with collection_paused(), autocast.outside(state):
@@ -215,7 +219,7 @@ def _compile_for(
         key = capture_key(exported, target, {**asdict(options), "tf32": tf32, "features": features()})
         program = recall(key, exported, target) if key else None
         if program is not None:
-            log.info("from the cache: %d kernels for %s", len(program.kernels), target.name)
+            log.info("from the cache: %s for %s", counted(len(program.kernels), "kernel"), target.name)
             return CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
         if key or not open_cache():  # there is something to compile, unless only the capture was not kept
             pool().warm(1 + len(exported.program.graph.nodes) // _NODES, target.kind)
@@ -244,7 +248,7 @@ def _compile_for(
                 raise
             log.log(level_of(error), "not for every size, so by pieces, where each call's may be numbers: %s", error)
             return _compile_apart(model, args, kwargs, request, target, device, error)
-    log.info("compiled for %s: %d kernels, %.2f s", target.name, len(compiled.program.kernels), compiled.compile_seconds)
+    log.info("compiled for %s: %s, %.2f s", target.name, counted(len(compiled.program.kernels), "kernel"), compiled.compile_seconds)
     return compiled
 
 

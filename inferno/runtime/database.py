@@ -88,7 +88,7 @@ def require_gpus(target: Target) -> list[torch.device]:
         raise TuneError("the results of tuning are not used where INFERNO_TUNED is 0: unset it, or compile without tune=True")
     if not found:
         here = ", ".join(dict.fromkeys(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))) or "no GPU"
-        what = f"a GPU of target {target.name}" if target.kind == "nvptx" else f"target {target.name} is none: move the model to a GPU"
+        what = f"a GPU of target {target.name}" if target.kind == "nvptx" else f"the target is {target.name}, which is none; move the model to a GPU"
         raise TuneError(f"tuning needs the GPU that it is for: {what}; here is {here}.  Without tune=True the cost model chooses")
     return found
 

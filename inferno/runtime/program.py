@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 
 from inferno.capture.signature import Signature
 from inferno.errors import OptionError
+from inferno.options import STAGES
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.plan.plan import Plan, Preparation, read_plan
 from inferno.target import Target
-
-STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
 
 
 @dataclass(frozen=True)

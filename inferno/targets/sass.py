@@ -11,7 +11,7 @@ def disassemble(cubin: bytes) -> str:
     """SASS of a cubin by nvdisasm; CompileError says how to get it where there is none."""
     tool = find_tool("nvdisasm")
     if tool is None:
-        raise CompileError("nvdisasm not found; `pip install nvidia-cuda-nvdisasm` or install a CUDA toolkit")
+        raise CompileError("nvdisasm not found; `pip install 'inferno-compiler[sass]'` or install a CUDA toolkit")
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()

@@ -4,45 +4,47 @@ What a command prints of IR goes to stdout alone, everything else to stderr.
 """
 
 import argparse
-import contextlib
 import dataclasses
-import difflib
 import logging
 import math
 import os
 import sys
-import traceback
 
+import inferno
 from inferno.errors import InfernoError, InputError, LaunchError, OptionError
-from inferno.options import MATMULS
-from inferno.target import TARGETS, find_target
-
-STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
+from inferno.options import MATMULS, STAGES
+from inferno.target import TARGETS
+from inferno.tools.compile_command import print_ir
+from inferno.tools.ending import ended
+from inferno.tools.subject import INPUTS, names_ir, names_package, read_compiled, refuse
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Entry point; returns the exit status: 0, 1 for a failure or a wrong result, 2 for a bad command line."""
-    parser = _parser()
-    options = parser.parse_args(argv)
+    """Entry point; returns the exit status: 0, 1 for a failure or a wrong result, 2 for a bad command line, 130 for Ctrl-C."""
+    return ended("inferno", lambda: _main(argv))
+
+
+def _main(argv: list[str] | None) -> int:
+    options = _parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO if getattr(options, "verbose", False) else logging.WARNING, format="%(name)s: %(message)s")
+    logging.getLogger("torch._subclasses.fake_tensor").addFilter(lambda record: False)  # a traceback beside the error that torch raises
     try:
         return options.command(options) or 0
-    except OptionError as error:
-        print(f"inferno: {error}", file=sys.stderr)
-        return 2
-    except InfernoError as error:
-        print(f"inferno: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+    except InfernoError:
+        raise
     except Exception as error:
-        line = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == "<-c>"), None)
-        if line is None:
+        from inferno.tools.expression import place_of
+
+        place = place_of(error, getattr(options, "expr", None))
+        if place is None:
             raise
-        print(f"inferno: -c, line {line}: {type(error).__name__}: {error}", file=sys.stderr)  # what the text itself does wrong
+        print(f"inferno: {place}: {type(error).__name__}: {error}", file=sys.stderr)  # what the user's text itself does wrong
         return 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="inferno", description="An optimizing compiler for PyTorch.")
+    parser.add_argument("--version", action="version", version=f"inferno {inferno.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, function, help_: str) -> argparse.ArgumentParser:
@@ -50,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=function)
         return sub
 
-    compile_ = command("compile", _compile, "compile and print the IR at a stage")
+    compile_ = command("compile", print_ir, "compile and print the IR at a stage")
     _add_subject(compile_, "file.py:Model, a Hugging Face model id or folder, file.mlir with the IR of a stage, or a package, file.inferno")
     compile_.add_argument("--ir", default="fused", metavar="STAGE", help=f"one of {', '.join(STAGES)} (default: fused)")
     compile_.add_argument("-v", "--verbose", action="store_true", help="print what each pass changed, as a unified diff, to stderr")
@@ -115,114 +117,22 @@ def _add_cache(sub: argparse.ArgumentParser) -> None:
     what.add_parser("clear", help="remove everything", description="Remove everything, and say what it was.").set_defaults(command=_cache_clear)
 
 
-def _device(target: str | None) -> str:
-    """Where to put the tensors: on the GPU if the target is one and there is one."""
-    import torch
-
-    wants_gpu = target is None or find_target(target).kind == "nvptx"
-    return "cuda" if wants_gpu and torch.cuda.is_available() else "cpu"
-
-
-def _subject(options: argparse.Namespace):
-    from inferno.tools.expression import read_subject
-    from inferno.tools.hugging_face import make_sizes
-
-    if options.target:
-        find_target(options.target)
-    return read_subject(options.expr, options.code, _device(options.target), make_sizes(options.dtype, options.batch, options.sequence))
-
-
-def _compiled(options: argparse.Namespace):
-    from inferno.runtime.compile import compile
-
-    subject = _subject(options)
-    given = {name: getattr(options, name) for name in ("target", "matmul", "freeze", "tune")}
-    return subject, compile(subject.model, subject.args, kwargs=subject.kwargs, **given)
-
-
-def _compile(options: argparse.Namespace) -> int:
-    from inferno.tools.package import names_package, print_package
-
-    if options.ir not in STAGES:
-        near = difflib.get_close_matches(options.ir, STAGES, 1)
-        raise OptionError(f"unknown stage {options.ir!r}{f'; did you mean {near[0]}?' if near else '.'} The stages are {', '.join(STAGES)}")
-    if names_package(options):
-        return print_package(options)
-    if options.code is None and (options.expr or "").endswith(".mlir"):
-        sys.stdout.write(_compile_file(options).ir(options.ir))
-        return 0
-    with contextlib.redirect_stdout(sys.stderr):  # what the subject prints is no IR
-        if options.verbose:
-            _print_program(options)
-        _, compiled = _compiled(options)
-    sys.stdout.write(compiled.ir(options.ir))
-    return 0
-
-
-def _compile_file(options: argparse.Namespace):
-    """The program of IR in a file, from the stage that it is at to the one that is asked for."""
-    import torch
-
-    from inferno.runtime.build import build_from
-    from inferno.runtime.device import choose_target
-    from inferno.runtime.workers.pool import pool
-
-    target = choose_target(options.target, torch.device(_device(None)))
-    try:
-        with open(options.expr) as file:
-            text = file.read()
-        stage = pool().run(f"reading {options.expr}", "stage_of", text=text, target=target.name)
-    except (OSError, UnicodeDecodeError, InputError) as error:
-        raise InputError(f"{options.expr}: {getattr(error, 'strerror', None) or error}") from error
-    if STAGES.index(options.ir) < STAGES.index(stage):
-        raise OptionError(f"{options.expr} is at stage {stage}, behind {options.ir}; from there are {', '.join(STAGES[STAGES.index(stage):])}")
-    program = build_from(stage, text, target, record=options.verbose, last=options.ir, matmul=options.matmul, tune=options.tune)
-    if options.verbose:
-        _print_diffs(program.stages[stage], program.passes)
-    return program
-
-
-def _print_program(options: argparse.Namespace) -> None:
-    """The diffs of a model's passes."""
-    from inferno.capture import capture
-    from inferno.runtime.build import build_program
-    from inferno.runtime.device import choose_target, find_device
-
-    subject = _subject(options)
-    device = find_device(subject.model, subject.args, subject.kwargs)
-    target = choose_target(options.target, device)
-    captured = capture(subject.model, subject.args, subject.kwargs)
-    _print_diffs(captured.text, build_program(captured, target, record=True, matmul=options.matmul).passes)
-
-
-def _print_diffs(text: str, passes: list) -> None:
-    """A unified diff for each pass that changed something, to stderr; ``text`` is the program before the first."""
-    from inferno.runtime.program import strip_locations
-
-    before = strip_locations(text).splitlines()
-    for record in passes:
-        after = record.after.splitlines()
-        changes = list(difflib.unified_diff(before, after, "before", record.name, lineterm="", n=2))
-        print(f"// ----- {record.name}: {1e3 * record.seconds:.1f} ms{'' if changes else ', no change'}", file=sys.stderr)
-        for line in changes:
-            print(line, file=sys.stderr)
-        before = after
-
-
 def _run(options: argparse.Namespace) -> int:
     import torch
 
     from inferno.runtime.check.checking import check_call
     from inferno.runtime.report import counted
-    from inferno.tools.package import names_package, run_package
 
     if names_package(options):
+        from inferno.tools.package import run_package
+
         return run_package(options)
-    if options.code is None and (options.expr or "").endswith(".mlir"):
+    if names_ir(options):
         from inferno.tools.ir_program import run_file
 
+        refuse(options, ("freeze", "tune", "bench", *INPUTS), "is IR, and the option is for a model")
         return run_file(options.expr, options.target, options.matmul)
-    subject, compiled = _compiled(options)
+    subject, compiled = read_compiled(options)
     memory = ""
     with torch.no_grad():
         call = check_call(compiled, subject.model, subject.args, subject.kwargs)
@@ -245,7 +155,9 @@ def _run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from inferno.tools.check_command import check
 
-    subject, compiled = _compiled(options)
+    if names_package(options):
+        raise InputError(f"{options.expr} is compiled already, and there is no model to hold it against; check the model")
+    subject, compiled = read_compiled(options)
     return check(subject, compiled, options.kernel, options.out)
 
 
@@ -253,11 +165,11 @@ def _explain(options: argparse.Namespace) -> int:
     import torch
     from rich.console import Console
 
-    from inferno.tools.package import explain_package, names_package
-
     if names_package(options):
+        from inferno.tools.package import explain_package
+
         return explain_package(options)
-    subject, compiled = _compiled(options)
+    subject, compiled = read_compiled(options)
     try:
         with torch.no_grad():
             report = compiled.explain(*subject.args, **subject.kwargs)

@@ -10,6 +10,8 @@ import ast
 import importlib.util
 import inspect
 import os
+import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +27,8 @@ _CONVERSIONS = {
     "to", "cuda", "cpu", "half", "bfloat16", "float", "double", "int", "long", "bool", "type", "eval", "train",
     "requires_grad_", "contiguous", "clone", "detach",
 }
+
+_SCOPE = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,23 @@ def read_subject(text: str | None, code: str | None = None, device: str = "cpu",
     if code is not None:
         return _on(from_code(code), device, sizes.dtype)
     if text is None:
-        raise InputError('nothing to compile: give -c "python text", file.py:Model, or a Hugging Face model')
+        raise OptionError('nothing to compile: give -c "python text", file.py:Model, or a Hugging Face model')
     if text.endswith(".mlir"):
-        raise InputError(f"{text}: IR has no model to call; `inferno compile` takes it")
+        raise InputError(f"{text}: IR has no model to call; `inferno compile`, `run` and `tune` take it")
     if ".py:" in text or text.endswith(".py"):
         return _on(_from_file(text), device, sizes.dtype)
     model, kwargs = load_model(text, sizes, device)
     return Subject(text, model, (), kwargs)
+
+
+def place_of(error: Exception, text: str | None) -> str | None:
+    """The line of the user's own text, after ``-c`` or in the file that ``text`` names, that raised the error; None where none did."""
+    path = (text or "").partition(":")[0]
+    names = {"<-c>": "-c", os.path.abspath(path): path}
+    if isinstance(error, SyntaxError) and error.filename in names:
+        return f"{names[error.filename]}, line {error.lineno}"
+    found = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in names]
+    return f"{names[found[-1].filename]}, line {found[-1].lineno}" if found else None
 
 
 def _on(subject: Subject, device: str, dtype: torch.dtype | None) -> Subject:
@@ -101,7 +115,7 @@ def from_code(code: str) -> Subject:
         raise InputError(f"-c: not Python: {error}") from error
     if not tree.body or not isinstance(tree.body[-1], ast.Expr):
         raise InputError("-c: the text must end in an expression, as in: x = torch.randn(8, 8); torch.relu(x)")
-    scope: dict[str, Any] = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+    scope: dict[str, Any] = dict(_SCOPE)
     *statements, last = tree.body
     _execute(compile(ast.Module(statements, []), "<-c>", "exec"), scope)
     hoisted = _Hoist(scope)
@@ -109,7 +123,7 @@ def from_code(code: str) -> Subject:
     used = {n.id for n in ast.walk(expression) if isinstance(n, ast.Name)}
     inputs = {k: v for k, v in scope.items() if isinstance(v, torch.Tensor) and not isinstance(v, torch.nn.Parameter) and k in used}
     rest = {k: v for k, v in scope.items() if k not in inputs}
-    if isinstance(expression.body, ast.Name):
+    if isinstance(expression.body, ast.Name) or not used & (scope.keys() - _SCOPE.keys()):
         raise InputError(f"-c: the last expression, {ast.unparse(last.value)}, computes nothing")
     model = Expression(compile(expression, "<-c>", "eval"), list(inputs), rest)
     model.train(any(isinstance(m, torch.nn.Module) and m.training for m in rest.values()))
@@ -159,14 +173,17 @@ class _Hoist(ast.NodeTransformer):
 def _from_file(text: str) -> Subject:
     """``module.py:Model``; the file says what to call it with: ``example_inputs`` (a tensor, a tuple or a function)."""
     path, _, name = text.partition(":")
-    if not os.path.exists(path):
-        raise InputError(f"no file {path}")
+    if not os.path.isfile(path):
+        raise InputError(f"{path}: {'it is a folder' if os.path.isdir(path) else 'no such file'}; expected file.py:Model")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))  # as ``python file.py`` does: what lies beside the file is found
+    sys.modules.setdefault(spec.name, module)  # where dataclasses look for their module
     spec.loader.exec_module(module)
     if not name or not hasattr(module, name):
         known = [k for k, v in vars(module).items() if isinstance(v, type) and issubclass(v, torch.nn.Module)]
-        raise InputError(f"{path} has no {name or 'model named'}; write {path}:NAME with one of: {', '.join(known) or 'none'}")
+        models = f"with one of {', '.join(known)}" if known else "with a function of it; it has no class of a torch.nn.Module"
+        raise InputError(f"{path}: {f'there is no {name} in it' if name else 'it does not say which model'}; write {path}:NAME {models}")
     model = getattr(module, name)
     if isinstance(model, type):
         model = _made(path, name, model, getattr(module, "get_init_inputs", tuple)())

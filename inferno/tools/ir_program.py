@@ -14,11 +14,12 @@ from inferno.runtime.build import build_from
 from inferno.runtime.check.comparison import Comparison, compare
 from inferno.runtime.device import choose_target
 from inferno.runtime.elements import DTYPES
-from inferno.runtime.module import further_arguments, make_executable
+from inferno.runtime.executables import further_arguments, make_executable
 from inferno.runtime.plan.plan import Buffer
 from inferno.runtime.program import Program
 from inferno.runtime.check.trace import evaluate
 from inferno.runtime.workers.pool import pool
+from inferno.target import Target
 
 # Integers may be indices: they stay below the smallest size that there is, and this.
 _MOST = 8
@@ -42,11 +43,7 @@ class IrProgram:
         """
         where = torch.device(device or ("cuda" if torch.cuda.is_available() and target != "cpu" else "cpu"))
         machine = choose_target(target, where)
-        try:
-            text = Path(path).read_text()
-            stage = pool().run(f"reading {path}", "stage_of", text=text, target=machine.name)
-        except (OSError, UnicodeDecodeError, InputError) as error:
-            raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        text, stage = read_stage(path, machine)
         program = build_from(stage, text, machine, matmul=matmul)
         program = replace(program, stages={**program.stages, stage: text})
         plan = program.launch_plan()
@@ -85,6 +82,15 @@ class IrProgram:
             name, reason = next(iter(source.missing.items()))
             return f"@{name} has no PyTorch form: {reason}"
         return compare(self(*tensors), evaluate(source, tensors, self.device, wide=False), evaluate(source, tensors, self.device))
+
+
+def read_stage(path: str | Path, target: Target) -> tuple[str, str]:
+    """The text of a file of IR, and the stage that it is at; InputError names the file where it cannot be read, or is no program."""
+    try:
+        text = Path(path).read_text()
+        return text, pool().run(f"reading {path}", "stage_of", text=text, target=target.name)
+    except (OSError, UnicodeDecodeError, InputError) as error:
+        raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def random_inputs(types: Sequence[tuple[tuple[int, ...], str]], seed: int, device: torch.device | str) -> list[Tensor]:

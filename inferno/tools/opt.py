@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferno.errors import InfernoError
+from inferno.tools.ending import ended
 
 _SEPARATOR = re.compile(r"^\s*// -----.*$", re.M)
 
@@ -29,11 +30,8 @@ class Chunk:
 
 def main() -> None:
     """Run the command line and end the process.  Without the interpreter's own end, which frees the bindings for 0.2 s."""
-    try:
-        status = run(sys.argv[1:])
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read has enough
-        status = 1
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it at once: numpy, while it is imported, makes an ImportError of an interrupt
+    status = ended("inferno-opt", lambda: run(sys.argv[1:]))
     sys.stderr.flush()
     os._exit(status)
 
@@ -54,8 +52,14 @@ def run(argv: list[str]) -> int:
             if step.name in pass_names():
                 find_pass(step.name)
         text = sys.stdin.read() if arguments.file == "-" else Path(arguments.file).read_text()
-    except (InfernoError, OSError, UnicodeDecodeError) as error:
+    except InfernoError as error:
         print(f"inferno-opt: error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"inferno-opt: error: {arguments.file}: {error.strerror}", file=sys.stderr)
+        return 1
+    except UnicodeDecodeError as error:
+        print(f"inferno-opt: error: {arguments.file}: expected MLIR, and this is no text: {error}", file=sys.stderr)
         return 1
     if arguments.output != "-":
         sys.stdout = open(arguments.output, "w")  # open until the process ends
@@ -117,10 +121,7 @@ def _isolated(chunk: Chunk, arguments: argparse.Namespace, count: int) -> int:
     if child == 0:
         status = 1
         try:
-            status = _run(chunk, arguments)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            status = 1
+            status = ended("inferno-opt", lambda: _run(chunk, arguments))
         except BaseException:  # the child must not return into its caller's code
             traceback.print_exc()
         sys.stderr.flush()

@@ -10,19 +10,13 @@ from torch.utils._pytree import tree_leaves, tree_unflatten
 from inferno.capture import Signature
 from inferno.errors import InputError
 from inferno.runtime.report import counted
-
-
-def names_package(options: argparse.Namespace) -> bool:
-    """Whether the command's subject is a package."""
-    return options.code is None and (options.expr or "").endswith(".inferno")
+from inferno.tools.subject import COMPILING, INPUTS, refuse
 
 
 def _load(options: argparse.Namespace, device: str | None):
     from inferno.runtime.package.load import load
 
-    for flag, given in (("target", options.target), ("matmul", options.matmul != "auto")):
-        if given:
-            raise InputError(f"{options.expr} is compiled already; --{flag} is for what is still to be compiled")
+    refuse(options, (*COMPILING, *INPUTS), "is compiled already, and the option is for what is still to be compiled")
     return load(options.expr, device)
 
 
@@ -88,4 +82,4 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
-__all__ = ["example_call", "explain_package", "names_package", "print_package", "run_package"]
+__all__ = ["example_call", "explain_package", "print_package", "run_package"]

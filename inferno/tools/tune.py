@@ -9,11 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from inferno.errors import InputError
+from inferno.options import STAGES
 from inferno.runtime.database import SHIPPED, Entry, gpu_name, own_folder, read, require_gpus
 from inferno.runtime.device import choose_target
 from inferno.runtime.program import Program
 from inferno.target import Target, find_target
-from inferno.tools.package import names_package
+from inferno.tools.compile_command import compile_file
+from inferno.tools.subject import names_ir, names_package, read_compiled
 
 _Row = tuple[str, str, Entry]
 
@@ -50,12 +52,9 @@ def tune(options: argparse.Namespace) -> int:
 
 
 def _programs(options: argparse.Namespace) -> Sequence[Program]:
-    from inferno.tools.cli import STAGES, _compile_file, _compiled
-
-    if options.code is None and (options.expr or "").endswith(".mlir"):
-        options.ir, options.verbose = STAGES[-1], False
-        return [_compile_file(options)]
-    _, compiled = _compiled(options)
+    if names_ir(options):
+        return [compile_file(options, STAGES[-1])]
+    _, compiled = read_compiled(options)
     compiled.explain()  # what Dynamo captures is compiled when it is asked for
     return compiled.programs
 

@@ -23,6 +23,7 @@ class Pair(nn.Module):
     (({7: Dim("b")}, None), "dynamic_shapes of x: expected numbers of its 2 dimensions, got 7"),
     (((Dim("b"),), None), "of x: expected an entry for each of its 2 dimensions, got 1 entries"),
     ((Dim("b"), None), "of x: expected a dict of dimensions, .*, or None, got"),
+    (({0: "b"}, None), r"of x: expected torch.export.Dim\('batch'\), a number or None for dimension 0, got 'b'"),
     (({0: 5}, None), "of x: expected a range of dimension 0 with the example's size, 2, in it, got 5"),
     ((None, {"y": [{1: Dim("b", min=4, max=9)}]}), r"of more\['y'\]\[0\]: expected a range of dimension 1 with the example's size, 3, in it, got 4 to 9"),
 ])

@@ -1,5 +1,6 @@
 """Operations that upstream does not import, imports wrong or dies of: each reaches linalg, or is refused by name."""
 
+import logging
 import re
 
 import pytest
@@ -168,3 +169,10 @@ def test_what_is_no_number_is_not_equal_to_itself(dtype):
     torch._dynamo.reset()
     finite = torch.compile(lambda x: x.isfinite(), backend="inferno")
     assert torch.equal(finite(x), x.isfinite())
+
+
+def test_the_root_logger_is_left_alone(monkeypatch):
+    """It got a handler, so that a program's own ``logging.basicConfig`` did nothing."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    capture(torch.relu, (torch.ones(3),))
+    assert logging.root.handlers == []

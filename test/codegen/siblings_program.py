@@ -9,7 +9,8 @@ from inferno.capture import capture
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.call.finish import Finish
-from inferno.runtime.module import CompiledModule, _tensor
+from inferno.runtime.executables import tensor_of
+from inferno.runtime.module import CompiledModule
 from inferno.runtime.program import Program
 from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
@@ -75,7 +76,7 @@ class SimulatedSiblings(SimulatedModel):
     def __init__(self, function: Callable, args: tuple, number: int = 0, generator: str = "vectors", target: Target = TARGET) -> None:
         captured, fused, constants = fuse(function, args)
         self.text, self.counts = merged(fused, number, generator, target)
-        self._signature, self._constants = captured.signature, [_tensor(*c) for c in constants]
+        self._signature, self._constants = captured.signature, [tensor_of(*c) for c in constants]
         self.program = Simulated(self.text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
         self._finish = Finish(self._signature, self.program)
 
@@ -91,6 +92,6 @@ class SimulatedRows(SimulatedModel):
             module.operation.attributes[MERGE] = ir.UnitAttr.get()
             run_pipeline(module, f"inferno-schedule{{target={TARGET.name}}}")
             self.text = str(module)
-        self._signature, self._constants = captured.signature, [_tensor(*c) for c in constants]
+        self._signature, self._constants = captured.signature, [tensor_of(*c) for c in constants]
         self.program = Simulated(self.text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
         self._finish = Finish(self._signature, self.program)

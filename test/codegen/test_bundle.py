@@ -12,7 +12,7 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.call.finish import Finish
-from inferno.runtime.module import _tensor
+from inferno.runtime.executables import tensor_of
 from inferno.runtime.report import read_schedule
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
@@ -38,7 +38,7 @@ class SimulatedBundles(SimulatedModel):
             run_pipeline(module, f"inferno-schedule{{target={TARGET.name}}}")
             self.schedules = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(module)]
             self.scheduled = str(module)
-        self._signature, self._constants = captured.signature, [_tensor(*c) for c in constants]
+        self._signature, self._constants = captured.signature, [tensor_of(*c) for c in constants]
         self.program = Simulated(self.scheduled, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
         self._finish = Finish(self._signature, self.program)
 

@@ -16,7 +16,8 @@ from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.passes.programs import PREPARE, UNMEASURED
 from inferno.runtime.call.finish import Finish
-from inferno.runtime.module import CompiledModule, _tensor
+from inferno.runtime.executables import tensor_of
+from inferno.runtime.module import CompiledModule
 from inferno.runtime.plan.complex_numbers import as_pairs
 from inferno.runtime.plan.plan import read_plan
 from inferno.runtime.program import Program
@@ -90,7 +91,7 @@ class SimulatedModel:
         captured = capture(model, args, {}, dynamic_shapes)
         self._signature = captured.signature
         text, constants = _fuse(captured, passes, expand)
-        self._constants = [_tensor(*c) for c in constants]
+        self._constants = [tensor_of(*c) for c in constants]
         self.program = Simulated(text, choose, early)
         self._finish = Finish(self._signature, self.program)
 

@@ -15,7 +15,7 @@ from inferno.capture import capture
 from inferno.mlir import func
 from inferno.runtime.build import build_from
 from inferno.runtime.call.finish import Finish
-from inferno.runtime.module import constants_of
+from inferno.runtime.executables import constants_of
 from inferno.schedule import spaces
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.universal.universal import Universal

@@ -41,7 +41,7 @@ def test_training_takes_less_memory_and_gives_the_same_bits(monkeypatch):
 
 @pytest.mark.parametrize("interpret", [False, True], ids=["native", "interpreter"])
 def test_inference_in_chunks(monkeypatch, interpret):
-    from inferno.runtime.module import make_executable
+    from inferno.runtime.executables import make_executable
 
     torch.manual_seed(0)
     model, x = Residuals(512, 3).cuda().bfloat16().eval(), torch.randn(256, 512, device="cuda", dtype=torch.bfloat16)

@@ -53,6 +53,19 @@ def test_weights_are_arguments_not_literals(compiled):
         assert "linear.weight" in text and "offset" in text and "dense<" not in text
 
 
+@pytest.mark.parametrize("inputs, kwargs, message", [
+    ((), {"scale": 2.0}, r"signature \(x, scale=None\): missing a required argument: 'x'"),
+    ((torch.ones(4, 16), 2.0, 3.0), None, "too many positional arguments"),
+    ((torch.ones(4, 16),), {"shift": 1.0}, "unexpected keyword argument 'shift'"),
+    ((torch.ones(4, 16),), [1], r"kwargs: expected a dict .*, got list \[1\]"),
+    ((torch.ones(4, 16),), {1: 2}, "kwargs: expected a dict"),
+])
+def test_examples_that_the_model_does_not_take(net, inputs, kwargs, message):
+    """They went to Dynamo, which captures at the first call."""
+    with pytest.raises(inferno.InputError, match=message):
+        inferno.compile(net, inputs, kwargs=kwargs)
+
+
 def test_unknown_stage_lists_the_stages(compiled):
     with pytest.raises(inferno.OptionError, match="unknown stage 'nope'; the stages are torch, linalg"):
         compiled.ir("nope")

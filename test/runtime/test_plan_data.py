@@ -40,7 +40,8 @@ def test_real_plans_survive_json_and_the_checks():
 
         plan = read_plan(compiled.program.stages["gpu"])
         assert len(plan.steps) > 1 and plan_from_dict(json.loads(json.dumps(plan.as_dict()))) == plan
-        check_plan(plan, gpu=target != "cpu")
+        if target != "cpu":  # whose programs have no package
+            check_plan(plan)
 
 
 def changed(path: str, value):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import inferno
-from inferno.runtime.module import plan_in_place
+from inferno.runtime.executables import plan_in_place
 from inferno.runtime.plan.plan import Buffer, Launch
 from inferno.runtime.region.graphs import graphs_of
 

@@ -13,6 +13,7 @@
 // RUN: not inferno-opt %s -p 'canonicalize,outline-kernel' 2>&1 | FileCheck %s --check-prefix=TYPO
 // RUN: not inferno-opt %s -p 'func.func(cse,remove-asserts)' 2>&1 | FileCheck %s --check-prefix=NESTED
 // RUN: not inferno-opt %s -p 'inferno-schedule{target=sm_1}' 2>&1 | FileCheck %s --check-prefix=TARGET
+// RUN: not inferno-opt %s -p 'func.fnc(canonicalize)' 2>&1 | FileCheck %s --check-prefix=ANCHOR
 // RUN: not inferno-opt %s.missing 2>&1 | FileCheck %s --check-prefix=FILE
 
 // ASIS: cf.assert
@@ -34,8 +35,9 @@
 // TYPO: pipeline element 'outline-kernel'
 // TYPO: did you mean outline-kernels
 // NESTED: inferno-opt: error: remove-asserts runs on a module; it cannot be nested in another pass manager, as in 'func.func(cse,remove-asserts)'
+// ANCHOR: pipeline element 'func.fnc(canonicalize)': there is no operation func.fnc
 // TARGET: unknown target 'sm_1'; the targets are
-// FILE: inferno-opt: error: {{.*}}No such file
+// FILE: inferno-opt: error: {{.*}}.missing: No such file or directory
 func.func @main(%a: i64) -> i64 {
   %zero = arith.constant 0 : i64
   %table = arith.constant dense<[1, 2, 3]> : tensor<3xi64>

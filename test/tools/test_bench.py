@@ -1,6 +1,8 @@
 """The benchmark suites: which cases a run times, and that it goes on where it was."""
 
 import json
+import runpy
+import sys
 
 import pytest
 import torch
@@ -117,3 +119,11 @@ def test_work_of_attention_with_shared_keys_and_of_tables():
     bytes_, flops = count_work(Model(), (torch.arange(16),), {})
     assert flops == 2 * 16 * 8 * 8 + 2 * 2 * 4 * 16 * 16 * 2
     assert bytes_ == 4 * (8 * 8 + 16 * 8) + 8 * 16
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="is about a machine without a GPU")
+@pytest.mark.parametrize("name", ["frozen", "training_graphs", "sanitize", "counters"])
+def test_a_benchmark_of_gpus_says_that_there_is_none(monkeypatch, name):
+    monkeypatch.setattr(sys, "argv", [name])
+    with pytest.raises(SystemExit, match="needs an NVIDIA GPU"):
+        runpy.run_module(f"benchmarks.{name}", run_name="__main__")

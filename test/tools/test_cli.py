@@ -41,6 +41,7 @@ def test_what_the_text_prints_is_no_ir(capsys):
 
 
 @pytest.mark.parametrize("name, message", [
+    ("", "it does not say which model; write"), ("None", "there is no None in it; write"),
     ("Sized", "Sized(): missing a required argument: 'size'; define get_init_inputs"), ("three", "three is int 3, which cannot be called"),
 ])
 def test_what_is_no_model(capsys, tmp_path, name, message):
@@ -129,7 +130,9 @@ def test_bad_files_are_input_errors(capsys, tmp_path, text, message):
     (["compile", "-c", MATMUL, "--ir", "nothing"], 2, "unknown stage 'nothing'. The stages are torch, linalg"),
     (["compile", "-c", "torch.foo(torch.randn(2))"], 1, "inferno: -c, line 1: AttributeError: module 'torch' has no attribute 'foo'"),
     (["run", "-c", "torch.randn(2, 3) @ torch.randn(2, 3)"], 1, "inferno: -c, line 1: RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
-    (["compile"], 1, "InputError: nothing to compile"),
+    (["compile"], 2, "inferno: nothing to compile: give -c"),
+    (["compile", "none.py:Net"], 1, "InputError: none.py: no such file; expected file.py:Model"),
+    (["check", "-c", MATMUL, "--target", "cpu", "--kernel", "matmul", "--out", "/proc/none"], 1, "inferno: /proc/none: No such file"),
     (["compile", "-c", MATMUL, "model.py:Net"], 2, "expected one subject, got 'model.py:Net' and the text after -c"),
     (["bench", "small", "--only", "no such case"], 2, "--only: expected a part of a case's name, got 'no such case'"),
     (["bench", "small", "--sample", "-1"], 2, "--sample: expected a number of cases, got -1"),
@@ -138,13 +141,45 @@ def test_bad_files_are_input_errors(capsys, tmp_path, text, message):
 def test_errors(capsys, arguments, code, message):
     assert main(arguments) == code
     captured = capsys.readouterr()
-    assert message in captured.err and not captured.out
+    assert message in captured.err and "Traceback" not in captured.err
+    assert not captured.out or arguments[0] == "check"  # (which prints its tables before it writes)
+
+
+@pytest.mark.parametrize("text, line", [
+    ("import torch\ndef f(x:\n    return x\n", "line 2: SyntaxError: '(' was never closed"),
+    ("import torch\nimport none_such\n", "line 2: ModuleNotFoundError"),
+    ("import torch\nexample_inputs = torch.ones(3)\ndef f(x):\n    return x.none_such()\n", "line 4: AttributeError: 'Tensor' object has no"),
+])
+def test_what_a_file_does_wrong_is_told_by_its_line(capsys, tmp_path, text, line):
+    path = tmp_path / "my model.py"
+    path.write_text(text)
+    assert main(["compile", f"{path}:f"]) == 1
+    captured = capsys.readouterr()
+    assert f"inferno: {path}, {line}" in captured.err and "Traceback" not in captured.err and not captured.out
+
+
+@pytest.mark.parametrize("command, flag", [
+    ("compile", ["--freeze"]), ("compile", ["--dtype", "bf16"]), ("run", ["--bench"]), ("run", ["--tune"]), ("run", ["--batch", "2"]),
+])
+def test_options_that_a_file_of_ir_does_not_have(capsys, tmp_path, command, flag):
+    """They did nothing, and nobody was told."""
+    path = tmp_path / "program.mlir"
+    path.write_text("func.func @main() {\n  return\n}\n")
+    assert main([command, str(path), *flag]) == 2
+    captured = capsys.readouterr()
+    assert f"{flag[0]}: {path} is IR, and the option is for a model" in captured.err and not captured.out
 
 
 def test_bench_without_a_suite_lists_them(capsys):
     assert main(["bench"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(SUITES) and lines[0].startswith("dynamic ") and "linears        456 cases, " in "\n".join(lines)
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"inferno {inferno.__version__}\n"
 
 
 def test_a_bad_command_line_exits_with_2():

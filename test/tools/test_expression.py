@@ -1,9 +1,11 @@
 """EXPR: what becomes an input, what a parameter, and what is wrong with a bad one."""
 
+import sys
+
 import pytest
 import torch
 
-from inferno.errors import InputError
+from inferno.errors import InputError, OptionError
 from inferno.tools.expression import from_code, read_subject
 
 
@@ -40,7 +42,8 @@ def test_conversions_of_fresh_tensors_happen_before():
 
 @pytest.mark.parametrize("code, message", [
     ("x = (", "not Python"), ("x = 1", "must end in an expression"), ("x = torch.nothing(3); x + 1", "AttributeError"),
-    ("torch.randn(3)", "computes nothing"), ("torch.relu(torch.randn(2, -3))", "torch.randn"),
+    ("torch.randn(3)", "computes nothing"), ("1 + 1", "1 \\+ 1, computes nothing"), ("nn.Linear", "computes nothing"),
+    ("torch.relu(torch.randn(2, -3))", "torch.randn"),
 ])
 def test_bad_text_is_an_input_error(code, message):
     with pytest.raises(InputError, match=message):
@@ -52,7 +55,7 @@ def test_files_say_what_they_lack(tmp_path):
     path.write_text("import torch\nclass Net(torch.nn.Linear):\n  def __init__(s): super().__init__(4, 2)\n")
     with pytest.raises(InputError, match="define example_inputs"):
         read_subject(f"{path}:Net")
-    with pytest.raises(InputError, match="with one of: Net"):
+    with pytest.raises(InputError, match="there is no Nat in it; write .*:NAME with one of Net"):
         read_subject(f"{path}:Nat")
     without = path.read_text()
     for inputs in ("torch.randn(3, 4)", "(torch.randn(3, 4),)", "lambda: torch.randn(3, 4)"):
@@ -61,5 +64,19 @@ def test_files_say_what_they_lack(tmp_path):
 
 
 def test_nothing_is_an_error():
-    with pytest.raises(InputError, match="nothing to compile"):
+    with pytest.raises(OptionError, match="nothing to compile"):
         read_subject(None)
+
+
+def test_a_file_imports_what_lies_beside_it(tmp_path, monkeypatch):
+    """As ``python model.py`` does; and dataclasses find the module that they are in."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "beside_the_model.py").write_text("factor = 3\n")
+    path = tmp_path / "a model of mine.py"
+    path.write_text(
+        "from __future__ import annotations\nimport dataclasses\nimport torch\nfrom beside_the_model import factor\n"
+        "@dataclasses.dataclass\nclass Sizes:\n    one: int = 1\n"
+        "def scale(x): return x * factor * Sizes().one\nexample_inputs = torch.ones(2)\n"
+    )
+    subject = read_subject(f"{path}:scale")
+    assert subject.model(*subject.args).tolist() == [3, 3]

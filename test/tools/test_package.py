@@ -33,8 +33,12 @@ def test_explain_and_stages(compiled, path, capsys):
 
 
 def test_what_cannot_be(path, capsys, tmp_path):
-    assert main(["explain", path, "--target", "sm_80"]) == 1
-    assert "is compiled already" in capsys.readouterr().err
+    for command, *flag in (("explain", "--target", "sm_80"), ("run", "--freeze"), ("compile", "--dtype", "bf16"), ("explain", "--batch", "2")):
+        assert main([command, path, *flag]) == 2
+        assert f"{flag[0]}: {path} is compiled already" in capsys.readouterr().err
+    for command in ("check", "tune"):
+        assert main([command, path]) == 1
+        assert f"{path} is compiled already" in capsys.readouterr().err
     assert main(["explain", str(tmp_path / "missing.inferno")]) == 1
     assert "missing.inferno: No such file" in capsys.readouterr().err
     if not torch.cuda.is_available():

@@ -193,7 +193,7 @@ def test_knobs_that_an_older_version_did_not_have_are_as_usual(folder, caplog):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="is about a machine without a GPU")
 def test_tuning_needs_the_gpu(capsys, monkeypatch):
-    for target, here in (("sm_90a", "a GPU of target sm_90a; here is no GPU"), (None, "target cpu is none")):
+    for target, here in (("sm_90a", "a GPU of target sm_90a; here is no GPU"), (None, "the target is cpu, which is none")):
         with pytest.raises(TuneError, match=f"tuning needs the GPU that it is for.*{here}"):
             inferno.compile(torch.relu, torch.randn(3), tune=True, target=target)
     with pytest.raises(Exception, match="tuning needs the GPU that it is for"):

@@ -91,7 +91,7 @@ def build(kernel: func.FuncOp, prefix: str) -> tuple[ir.Module, list[Step]]:
     with kernel.context, ir.Location.unknown():
         copy = isolated_copy(kernel)
         split_contractions(copy)
-        buffers = to_buffers(copy.body.operations[0], tm_loops=False)
+        buffers = to_buffers(copy.body.operations[0])
         function = next(o for o in buffers.body.operations if isinstance(o, func.FuncOp))
         expand_vector_math(function)
         steps = _Builder(buffers, function, prefix, rows).run()

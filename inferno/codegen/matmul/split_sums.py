@@ -38,7 +38,7 @@ class SplitSums:
         def total() -> list[ir.Value]:
             found = flat
             for part in range(1, self.schedule.split):
-                parts = [load_remote(words, places[0], part, 4, 16 * threads * i) for i in range(len(places))]
+                parts = [load_remote(words, places[0], part, 16 * threads * i) for i in range(len(places))]
                 found = [arith.addf(x, y) for x, y in zip(found, [y for p in parts for y in lanes_of(p)])]
             return found
 
@@ -115,7 +115,7 @@ class SplitSums:
                 totals = kept if shares == split else []
                 for distance in range(len(totals) > 0, split):
                     rank = words.rem(words.add(self.rank, distance), split)
-                    parts = [x for at in places for x in lanes_of(load_remote(words, place(base, *at), rank, 4))]
+                    parts = [x for at in places for x in lanes_of(load_remote(words, place(base, *at), rank))]
                     totals = [arith.addf(x, y) for x, y in zip(totals, parts)] if totals else parts
                 self.epilogue.emit([totals[i:i + 4 * width] for i in range(0, len(totals), 4 * width)])
             return []

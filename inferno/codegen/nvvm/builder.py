@@ -100,15 +100,15 @@ def load_shared(words: Words, address: Integer, element: ir.Type, count: int) ->
     return operation("llvm.load", [type_], [shared_pointer(words, address)], alignment=alignment)
 
 
-def load_remote(words: Words, address: Integer, rank: Integer, count: int, plus: int = 0) -> ir.Value:
-    """``count`` floats (16-byte aligned) from ``plus`` bytes behind this shared address in another block of the cluster."""
+def load_remote(words: Words, address: Integer, rank: Integer, plus: int = 0) -> ir.Value:
+    """Four floats (16-byte aligned) from ``plus`` bytes behind this shared address in another block of the cluster."""
     remote = nvvm.MapaOp(pointer_type(CLUSTER), shared_pointer(words, address), words.value(rank)).results[0]
     if plus:
         remote = operation(
             "llvm.getelementptr", [remote.type], [remote], rawConstantIndices=ir.DenseI32ArrayAttr.get([plus]), elem_type=ir.TypeAttr.get(integer_type(8)),
         )
     alignment = ir.IntegerAttr.get(integer_type(64), 16)
-    return operation("llvm.load", [ir.VectorType.get([count], ir.F32Type.get())], [remote], alignment=alignment)
+    return operation("llvm.load", [ir.VectorType.get([4], ir.F32Type.get())], [remote], alignment=alignment)
 
 
 def send(words: Words, values: Sequence[ir.Value], address: Integer, barrier: Integer, rank: Integer) -> None:

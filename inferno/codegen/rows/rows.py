@@ -36,12 +36,13 @@ from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.rows import sized_rows
 from inferno.schedule.rows.gathered_results import GATHERED_APART, can_gather, written_apart
+from inferno.schedule.rows.kept_rows import can_persist, turning_phases
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_lanes import can_be_ragged
 from inferno.schedule.rows.row_maxima import OnlineSum, online_sums
 from inferno.schedule.rows.row_schedule import Rows
 from inferno.schedule.rows.row_steps import RowStep
-from inferno.schedule.rows.rows import can_compute_once, can_persist, read, turning_phases
+from inferno.schedule.rows.rows import can_compute_once, read
 from inferno.symbolic import is_multiple, reach
 from inferno.target import Target
 

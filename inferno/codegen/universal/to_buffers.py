@@ -23,11 +23,10 @@ _BUFFERIZE = (
 _SIMPLIFY = "func.func(refback-munge-memref-copy,linalg-generalize-named-ops),canonicalize,cse"
 
 
-def to_buffers(kernel: func.FuncOp, tm_loops: bool = True) -> ir.Module:
+def to_buffers(kernel: func.FuncOp) -> ir.Module:
     """A new module, in the same context, that holds the kernel as a public function on memrefs without results.
 
-    Named structured operations become generics; with ``tm_loops`` those of tm_tensor become loops.  Contractions are split
-    from what follows them, so that they are plain sums.
+    Named structured operations become generics; those of tm_tensor stay.  Contractions are split from what follows them, so that they are plain sums.
     """
     module = ir.Module.parse(f"module {{\n{kernel}\n}}", kernel.context)
     if any(walk(op, "linalg.index") for op in walk(module, "linalg.generic")):  # what follows happens at the last step
@@ -47,7 +46,7 @@ def to_buffers(kernel: func.FuncOp, tm_loops: bool = True) -> ir.Module:
         stand_ins = stand_in(function)
         run_upstream(module, _BUFFERIZE)
         stand_ins.restore(module)
-        run_upstream(module, ("func.func(tm-tensor-to-loops)," if tm_loops else "") + _SIMPLIFY)
+        run_upstream(module, _SIMPLIFY)
         negate_terms(module)
         parallel_first(module)
         function = next(o for o in module.body.operations if isinstance(o, func.FuncOp))

@@ -25,7 +25,7 @@ def generate_launches(kernel: func.FuncOp, schedule: Any, target: Target, form: 
     """The same with the kernels that ``form`` makes."""
     name = kernel.name.value
     with kernel.context, ir.Location.unknown():
-        buffers = to_buffers(kernel, tm_loops=False)
+        buffers = to_buffers(kernel)
         function = next(o for o in buffers.body.operations if isinstance(o, func.FuncOp))
         shell = ir.Module.parse(f'gpu.module @"{name}_gpu" {{ }}')
         module = shell.body.operations[0].operation

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from inferno.runtime.module import further_arguments
+from inferno.runtime.executables import further_arguments
 from inferno.runtime.program import Program
 from inferno.runtime.check.trace import evaluate
 from inferno.runtime.workers.pool import pool

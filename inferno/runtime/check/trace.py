@@ -17,7 +17,7 @@ from inferno.runtime.check.calls import Calls, Step
 from inferno.runtime.check.comparison import Comparison
 from inferno.runtime.check.expected import Expected, scope, widen
 from inferno.runtime.elements import DTYPES
-from inferno.runtime.module import further_arguments, make_executable
+from inferno.runtime.executables import further_arguments, make_executable
 from inferno.runtime.program import Program
 from inferno.runtime.workers.pool import pool
 from inferno.targets.torch_source import Source, python_name

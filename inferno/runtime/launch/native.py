@@ -35,7 +35,8 @@ def openmp_library() -> str | None:
 
 
 def _word(at: str) -> str:
-    return f"llvm.getelementptr {at} : (!llvm.ptr) -> !llvm.ptr, i64"
+    """The address of a word of an array, whose number is known (``%row[1]``) or a value (``%row[%i]``)."""
+    return f"llvm.getelementptr {at} : (!llvm.ptr{', i64' if '[%' in at else ''}) -> !llvm.ptr, i64"
 
 
 def address_program(entries: list[str]) -> str:
@@ -97,15 +98,15 @@ def run_program(buffers: int, threads: bool) -> str:
   ^address:
     %twice = llvm.mul %i, %two : i64
     %word = llvm.add %twice, %four : i64
-    %base_word_at = {_word("%row[%word]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
+    %base_word_at = {_word("%row[%word]")}
     %base_word = llvm.load %base_word_at : !llvm.ptr -> i64
     %after = llvm.add %word, %one : i64
-    %offset_at = {_word("%row[%after]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
+    %offset_at = {_word("%row[%after]")}
     %offset = llvm.load %offset_at : !llvm.ptr -> i64
-    %base_at = {_word("%state[%base_word]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
+    %base_at = {_word("%state[%base_word]")}
     %base = llvm.load %base_at : !llvm.ptr -> i64
     %address = llvm.add %base, %offset : i64
-    %address_at = {_word("%addresses[%i]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
+    %address_at = {_word("%addresses[%i]")}
     llvm.store %address, %address_at : i64, !llvm.ptr
     %i_next = llvm.add %i, %one : i64
     llvm.br ^buffer(%i_next : i64)
@@ -128,7 +129,7 @@ def run_program(buffers: int, threads: bool) -> str:
   ^following:
     %length = llvm.mul %buffers, %two : i64
     %row_words = llvm.add %length, %four : i64
-    %row_next = {_word("%row[%row_words]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
+    %row_next = {_word("%row[%row_words]")}
     %left_next = llvm.sub %left, %one : i64
     llvm.br ^next(%row_next, %left_next : !llvm.ptr, i64)
   ^end:

@@ -20,7 +20,8 @@ from inferno.errors import InfernoError, OptionError, PackageError
 from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.plan.kernel import Kernel
-from inferno.runtime.module import CompiledModule, runs
+from inferno.runtime.executables import runs
+from inferno.runtime.module import CompiledModule
 from inferno.runtime.package.save import FORMAT, PROGRAM, VERSION, digest
 from inferno.runtime.package.weights import OURS, held_by, hold
 from inferno.runtime.plan.complex_numbers import of_numbers
@@ -51,6 +52,8 @@ def load(path: str | os.PathLike, device: torch.device | str | None = None, cuda
         raise OptionError(f"device: {str(error).splitlines()[0]}") from error
     if device is not None and device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
+    if not isinstance(path, (str, os.PathLike)):
+        raise PackageError(f"path: expected the path of a package, got {path!r:.100}")
     if not os.path.isfile(path):
         raise PackageError(f"{path}: {'it is a folder, and a package is a file' if os.path.isdir(path) else 'No such file'}")
     try:

@@ -132,6 +132,6 @@ def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> 
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except (OSError, KeyError, safetensors.SafetensorError) as error:
-        raise PackageError(f"{path}: it could not be written: {error}") from error
+        raise PackageError(f"{path}: it could not be written: {getattr(error, 'strerror', None) or error}") from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -44,17 +44,17 @@ def preparation_from_data(data: Any) -> Preparation:
         raise PlanError("preparation: it is nested too deeply") from error
 
 
-def check_plan(plan: Plan, gpu: bool = True) -> None:
+def check_plan(plan: Plan) -> None:
     """PlanError if the plan's numbers do not fit each other: a buffer outside its memory, an argument or result that does not
     exist, a launch that no GPU has, a tensor map beyond its buffer.  Of sizes that vary the example's are checked."""
-    _Check(plan).run(gpu)
+    _Check(plan).run()
     try:
         example = at_sizes(plan, {s.name: s.hint for s in plan.symbols})
     except KeyError as error:
         raise PlanError(f"plan: a size is of {error}, which is not among its symbols") from error
     if plan.symbols:
         steps = tuple(s for s in example.steps if not isinstance(s, Launch) or 0 not in s.grid)
-        _Check(replace(example, steps=steps)).run(gpu)
+        _Check(replace(example, steps=steps)).run()
 
 
 class _Check:
@@ -62,7 +62,7 @@ class _Check:
         self._plan = plan
         self._fresh = {i for i, o in enumerate(plan.outputs) if o.result == i}
 
-    def run(self, gpu: bool) -> None:
+    def run(self) -> None:
         plan = self._plan
         if _known(plan.workspace_bytes) and plan.workspace_bytes < 0:
             raise PlanError(f"plan: its workspace has {plan.workspace_bytes} bytes")
@@ -74,11 +74,11 @@ class _Check:
             self._output(i)
         for i, step in enumerate(plan.steps):
             where = f"step {i} ({step.kernel})" if step.kernel else f"step {i}"
-            if isinstance(step, Launch) and gpu:
+            if isinstance(step, Launch):
                 _check_launch(step, where)
             for n, parameter in enumerate(step.parameters):
                 self._parameter(parameter, f"{where}, parameter {n}")
-            if isinstance(step, LibraryCall) and gpu:
+            if isinstance(step, LibraryCall):
                 _check_library(step, where)
 
     def _output(self, index: int) -> None:

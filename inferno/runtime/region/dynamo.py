@@ -17,7 +17,7 @@ from inferno.runtime.face import Face
 from inferno.runtime.region.piecewise import join_stages
 from inferno.runtime.program import Program
 from inferno.runtime.region.region import Fallback
-from inferno.runtime.report import Report
+from inferno.runtime.report import Report, counted
 from inferno.target import Target
 
 log = logging.getLogger(__name__)
@@ -115,4 +115,4 @@ class DynamoModule(Face):
         raise PackageError(f"a package holds one graph, and this model is not one: {self.reason}")
 
     def __repr__(self) -> str:
-        return f"DynamoModule({len(self.regions)} graphs for {self.target.name})"
+        return f"DynamoModule({counted(len(self.regions), 'graph')} for {self.target.name})"

@@ -16,7 +16,7 @@ from inferno.runtime.call.text import begin_segment
 from inferno.runtime.call.transforms import in_memory
 from inferno.runtime.launch.cpu import CpuExecutable
 from inferno.runtime.launch.executable import GpuExecutable
-from inferno.runtime.module import constants_of, make_executable, make_prepared, plan_in_place
+from inferno.runtime.executables import constants_of, make_executable, make_prepared, plan_in_place
 from inferno.runtime.plan.plan import Output
 from inferno.runtime.program import Program
 

@@ -11,7 +11,7 @@ from inferno.capture.take_sizes import Source
 from inferno.errors import LaunchError, UnsupportedOperation
 from inferno.runtime.call.finish import write_values
 from inferno.runtime.call.transforms import in_memory
-from inferno.runtime.module import constants_of, make_executable, make_prepared, plan_in_place
+from inferno.runtime.executables import constants_of, make_executable, make_prepared, plan_in_place
 from inferno.runtime.program import Program
 
 _ALIGNMENT = 15  # kernels read 16 bytes at once

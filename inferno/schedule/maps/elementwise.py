@@ -142,7 +142,7 @@ def _by_points(point: Pointwise, target: Target) -> tuple[int, int]:
         vector = min(vector, inner)  # a body that counts in groups: what the lanes of one have in common is computed once
     if not isinstance(point.points, int):
         # Other calls may have many more points.  A vector whose lanes are known to be in one row costs the small ones nothing.
-        threads, vector = 256, max(vector, 4 if _in_rows(point, 4) else 1)
+        threads, vector = 256, max(vector, 4 if _in_rows(point) else 1)
     return threads, vector
 
 
@@ -303,10 +303,10 @@ def transposes_by_vectors(point: Pointwise, schedule: Elementwise, across: int, 
     return held <= 40 * 1024 and height // rows % (warps // schedule.across) == 0 and words // rows % (warps // schedule.unroll) == 0
 
 
-def _in_rows(point: Pointwise, lanes: int) -> bool:
-    """Whether the lanes of a vector lie in one row of every tensor for any size."""
+def _in_rows(point: Pointwise) -> bool:
+    """Whether the four lanes of a vector lie in one row of every tensor for any size."""
     sizes = point.run_sizes
-    return bool(sizes) and (len(sizes) == 1 or is_multiple(sizes[-1], lanes))
+    return bool(sizes) and (len(sizes) == 1 or is_multiple(sizes[-1], 4))
 
 
 def _narrowest(point: Pointwise) -> int:

@@ -21,7 +21,7 @@ from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_
 from inferno.schedule.passes.edges import Edges, edges_of, stays_in_order
 from inferno.schedule.passes.join_epilogues import join_epilogues
 from inferno.schedule.passes.merge_calls import merged_kernel, replace_calls
-from inferno.schedule.passes.rewrite import Rewrite, hopper_for_products
+from inferno.schedule.passes.rewrite import Rewrite
 from inferno.schedule.passes.split_chunks import Chunks
 
 # Microseconds that have to be gained by the estimates.  Less is none: products with one vector, which others compute as fast, and whose second
@@ -33,9 +33,7 @@ _LEAST_BEHIND = 0.0
 
 def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
-    machine = hopper_for_products(module, target)
-    if machine is not None:
-        _Fuse.rewrite(module, machine, always=always == "1")
+    _Fuse.rewrite_products(module, target, always)
 
 
 @dataclass

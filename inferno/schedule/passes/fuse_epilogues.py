@@ -21,7 +21,7 @@ from inferno.schedule.passes.edges import Edges, Waiting, edges_of, reads_reshap
 from inferno.schedule.passes.join_epilogues import join_epilogues
 from inferno.schedule.passes.merge_calls import merged_kernel
 from inferno.schedule.passes.recompute_maps import is_map, recompute_map
-from inferno.schedule.passes.rewrite import Rewrite, hopper_for_products
+from inferno.schedule.passes.rewrite import Rewrite
 from inferno.schedule.tiles.tile_ends import whole_tensors
 
 _MOST = 4  # results: each is staged in shared memory, or stored by threads themselves, one after the other
@@ -32,9 +32,7 @@ _SHARE = 0.95
 
 def fuse_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
-    machine = hopper_for_products(module, target)
-    if machine is not None:
-        _Fuse.rewrite(module, machine, always=always == "1")
+    _Fuse.rewrite_products(module, target, always)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from inferno.schedule.matmul.product_times import product_time
 from inferno.schedule.passes.calls import places_in
 from inferno.schedule.passes.edges import Edges, edges_across, pattern, waits
 from inferno.schedule.passes.merge_calls import defer, joint_kernel, replace_calls
-from inferno.schedule.passes.rewrite import Rewrite, hopper_for_products
+from inferno.schedule.passes.rewrite import Rewrite
 from inferno.schedule.tiles.tiling import tile_contraction
 
 _MOST = 16  # kernels that become one
@@ -32,9 +32,7 @@ _KERNEL, _RATE = 0.75, 3e6
 
 def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
-    machine = hopper_for_products(module, target)
-    if machine is not None:
-        _Fuse.rewrite(module, machine, always=always == "1")
+    _Fuse.rewrite_products(module, target, always)
 
 
 @dataclass

@@ -36,6 +36,13 @@ class Rewrite(ABC):
         """Run it on a module, as ``merge_in`` says, with its further fields."""
         merge_in(module, lambda main, kernels: cls(module, main, kernels, target, **options).run())
 
+    @classmethod
+    def rewrite_products(cls, module: ir.Module, target: str, always: str) -> None:
+        """Run it where ``hopper_for_products`` lets it, with its field ``always`` set by a pass's option: "1" for wherever that can be."""
+        machine = hopper_for_products(module, target)
+        if machine is not None:
+            cls.rewrite(module, machine, always=always == "1")
+
 
 def merge_in(module: ir.Module, merge: Callable[[func.FuncOp, dict[str, func.FuncOp]], bool]) -> None:
     """Let ``merge`` rewrite ``@main`` and its kernels, by name, with an open context; where it says that it did, what nobody calls any more goes,

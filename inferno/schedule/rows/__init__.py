@@ -5,7 +5,7 @@
 ``group_channels`` are patterns in it.  Schedules:
 
 * ``rows``: a row is contiguous (``row_schedule``, ``row_lanes``, ``row_operands``, ``row_sectors``, ``gathered_results``; its cost model is ``row_time``,
-  on ``row_work``); ``long_rows`` of clusters, ``grid_rows`` of all blocks.
+  on ``row_work``), in registers (``held_rows``), in shared memory or read again (``kept_rows``); ``long_rows`` of clusters, ``grid_rows`` of all blocks.
 * ``columns``: neighbours in memory are other rows (``column_schedule``, ``column_time``, ``transposed_results``); ``lone_rows``, ``short_rows`` and
   ``packed_rows``: a thread has whole rows.
 * ``transposed_rows``: they are other rows in some tensors, and the same row's points in others.

@@ -13,6 +13,7 @@ from inferno.symbolic import Int, ceildiv, hint
 from inferno.target import Target
 
 PORTABLE, _LARGEST = 8, 16  # blocks of a cluster that any GPU with clusters has, and that Hopper's have
+THREADS = 1024  # of a block, the most there can be
 # Bits of points that a thread may hold; registers of a block of 512 threads are 128 each, of 1024 they are 64.
 HELD, HELD_BY_MANY = 64 * 32, 32 * 32
 

@@ -1,0 +1,76 @@
+"""``inferno compile``: the IR of a model, of a file of IR or of a package at a stage, and with ``-v`` what each pass changed."""
+
+import argparse
+import contextlib
+import difflib
+import sys
+
+from inferno.errors import OptionError
+from inferno.options import STAGES
+from inferno.tools.subject import INPUTS, device_for, names_ir, names_package, read, read_compiled, refuse
+
+
+def print_ir(options: argparse.Namespace) -> int:
+    """Print the IR to stdout; the command's exit status."""
+    if options.ir not in STAGES:
+        near = difflib.get_close_matches(options.ir, STAGES, 1)
+        raise OptionError(f"unknown stage {options.ir!r}{f'; did you mean {near[0]}?' if near else '.'} The stages are {', '.join(STAGES)}")
+    if names_package(options):
+        from inferno.tools.package import print_package
+
+        return print_package(options)
+    if names_ir(options):
+        sys.stdout.write(compile_file(options, options.ir, options.verbose).ir(options.ir))
+        return 0
+    with contextlib.redirect_stdout(sys.stderr):  # what the subject prints is no IR
+        if options.verbose:
+            _print_program(options)
+        _, compiled = read_compiled(options)
+    sys.stdout.write(compiled.ir(options.ir))
+    return 0
+
+
+def compile_file(options: argparse.Namespace, last: str, verbose: bool = False):
+    """The program of IR in a file, from the stage that it is at to ``last``."""
+    import torch
+
+    from inferno.runtime.build import build_from
+    from inferno.runtime.device import choose_target
+    from inferno.tools.ir_program import read_stage
+
+    refuse(options, ("freeze", *INPUTS), "is IR, and the option is for a model")
+    target = choose_target(options.target, torch.device(device_for(None)))
+    text, stage = read_stage(options.expr, target)
+    if STAGES.index(last) < STAGES.index(stage):
+        raise OptionError(f"{options.expr} is at stage {stage}, behind {last}; from there are {', '.join(STAGES[STAGES.index(stage):])}")
+    program = build_from(stage, text, target, record=verbose, last=last, matmul=options.matmul, tune=options.tune)
+    if verbose:
+        _print_diffs(program.stages[stage], program.passes)
+    return program
+
+
+def _print_program(options: argparse.Namespace) -> None:
+    """The diffs of a model's passes."""
+    from inferno.capture import capture
+    from inferno.runtime.build import build_program
+    from inferno.runtime.device import choose_target, find_device
+
+    subject = read(options)
+    device = find_device(subject.model, subject.args, subject.kwargs)
+    target = choose_target(options.target, device)
+    captured = capture(subject.model, subject.args, subject.kwargs)
+    _print_diffs(captured.text, build_program(captured, target, record=True, matmul=options.matmul).passes)
+
+
+def _print_diffs(text: str, passes: list) -> None:
+    """A unified diff for each pass that changed something, to stderr; ``text`` is the program before the first."""
+    from inferno.runtime.program import strip_locations
+
+    before = strip_locations(text).splitlines()
+    for record in passes:
+        after = record.after.splitlines()
+        changes = list(difflib.unified_diff(before, after, "before", record.name, lineterm="", n=2))
+        print(f"// ----- {record.name}: {1e3 * record.seconds:.1f} ms{'' if changes else ', no change'}", file=sys.stderr)
+        for line in changes:
+            print(line, file=sys.stderr)
+        before = after
