@@ -166,7 +166,7 @@ class _Gradients(Fusion):
 
     def merged(self, calls: Calls, exported: tuple[ir.Value, ...]) -> _Merge | None:
         edges = edges_across(calls, views=True)
-        if edges is None or wait_for_each_other(calls, self.order):
+        if edges is None or wait_for_each_other(calls):
             return None
         edges = replace(edges, exported=exported)
         key = (pattern(edges), tuple(calls.index(v.owner) for v in exported))
