@@ -1,6 +1,8 @@
 """Make equal kernel functions one: twelve equal layers compile once."""
 
 import re
+from collections import Counter
+from collections.abc import Hashable
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.programs import anonymous, callee
@@ -11,16 +13,16 @@ def deduplicate_kernels(module: ir.Module) -> None:
 
     The kept ones are numbered anew: ``matmul``, ``matmul_1``, ... without gaps.
     """
-    kept: dict[str, func.FuncOp] = {}
+    kept: dict[tuple[Hashable, str], func.FuncOp] = {}
     instead: dict[str, str] = {}
     equal: list[ir.Operation] = []
-    for op in module.body.operations:
-        if not isinstance(op, func.FuncOp) or "sym_visibility" not in op.attributes or op.is_external:
-            continue
-        name = op.name.value
-        first = kept.setdefault(anonymous(op), op)
+    functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and "sym_visibility" in o.attributes and not o.is_external]
+    outlines = list(map(_outline, functions))
+    counts = Counter(outlines)
+    for op, outline in zip(functions, outlines):
+        first = kept.setdefault((outline, anonymous(op) if counts[outline] > 1 else ""), op)
         if first != op:
-            instead[name] = first.name.value
+            instead[op.name.value] = first.name.value
             equal.append(op.operation)
     kernels = {op.name.value: op for op in kept.values()}
     symbols = {ir.StringAttr(op.attributes["sym_name"]).value for op in module.body.operations if "sym_name" in op.attributes}
@@ -32,6 +34,12 @@ def deduplicate_kernels(module: ir.Module) -> None:
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(target, module.context)
     for op in equal:  # last: a module that calls what is not there prints in another form, in which nothing is equal
         op.erase()
+
+
+def _outline(function: func.FuncOp) -> Hashable:
+    """Equal for functions that are equal.  It is had in a twentieth of the time that printing takes, and most functions have one of their own: the passes
+    that merge kernels, some forty, ask about all of them."""
+    return function.attributes["function_type"], tuple(o.operation.name for o in function.entry_block.operations)
 
 
 def _number(kernels: dict[str, func.FuncOp], others: set[str]) -> dict[str, str]:

@@ -92,13 +92,12 @@ def _siblings(module: ir.Module) -> set[str]:
              and ir.StringAttr(kernel.attributes[ATTRIBUTE]["generator"]).value == "wgmma"}
     found: set[str] = set()
     operations = [o.operation for o in main.regions[0].blocks[0].operations] if main is not None else []
-    places = {op: number for number, op in enumerate(operations)}
     readers: dict[ir.Value, list[ir.Operation]] = {}
     for call in [op for op in operations if op.name == "func.call" and callee(op) in alike]:
         made = {owner(root_of(v)) for v in inputs_of(call)}
         for value in {root_of(v) for v in inputs_of(call)}:
             for other in readers.setdefault(value, []):
-                if other not in made and not waits(call, {other}, places):
+                if other not in made and not waits(call, {other}):
                     found |= {callee(call), callee(other)}
             readers[value].append(call)
     return found

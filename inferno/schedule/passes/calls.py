@@ -1,7 +1,7 @@
 """Calls in ``@main``, and the kernels that they call."""
 
 from collections.abc import Collection, Sequence
-from functools import cmp_to_key
+from functools import cmp_to_key, reduce
 
 from inferno.mlir import func, ir, tensor
 from inferno.passes.generics import is_generic
@@ -67,6 +67,11 @@ def inputs_of(call: ir.Operation) -> list[ir.Value]:
 def tensors_of(call: ir.Operation) -> list[ir.Value]:
     """The same without sizes."""
     return [v for v in inputs_of(call) if isinstance(v.type, ir.RankedTensorType)]
+
+
+def first_of(operations: Collection[ir.Operation]) -> ir.Operation:
+    """The first one of operations of one block."""
+    return reduce(lambda first, op: op if op.is_before_in_block(first) else first, operations)
 
 
 def in_order(operations: Collection[ir.Operation]) -> list[ir.Operation]:

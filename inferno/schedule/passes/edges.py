@@ -7,7 +7,7 @@ from inferno.errors import UnsupportedOperation
 from inferno.mlir import ir, owner
 from inferno.passes.programs import VIEWS, callee, readers, root_of
 from inferno.passes.shapes import function_of, is_dynamic, known_size, shape, symbol_arguments
-from inferno.schedule.passes.calls import inputs_of, tensors_of
+from inferno.schedule.passes.calls import first_of, inputs_of, tensors_of
 from inferno.schedule.passes.size_factors import factors_of
 from inferno.symbolic import Int, symbols_of
 
@@ -96,16 +96,15 @@ def stays_in_order(edges: Edges) -> bool:
 
 
 class Waiting:
-    """Which calls need the result of something outside of a ``group`` that needs the group's; ``places`` are ``@main``'s operations by order.
+    """Which calls need the result of something outside of a ``group``, of calls of one block, that needs the group's.
 
     What does not need the group's is looked at once, whoever asks.  ``makers``: of operations what makes their operands, which gets those that were looked
     at, for questions about other groups before anything changes.
     """
 
-    def __init__(
-        self, group: Collection[ir.Operation], places: Mapping[ir.Operation, int], makers: dict[ir.Operation, list[ir.Operation]] | None = None,
-    ) -> None:
-        self._group, self._places, self._first = set(group), places, min(places[c] for c in group)
+    def __init__(self, group: Collection[ir.Operation], makers: dict[ir.Operation, list[ir.Operation]] | None = None) -> None:
+        self._group, self._first = set(group), first_of(group)
+        self._block = self._first.block
         self._makers = {} if makers is None else makers
         self._free: set[ir.Operation] = set()
 
@@ -116,7 +115,7 @@ class Waiting:
             op = pending.pop()
             if op in group:
                 return True
-            if op in free or op in seen or self._places.get(op, -1) < self._first:
+            if op in free or op in seen or op.block != self._block or op.is_before_in_block(self._first):
                 continue
             seen.add(op)
             if op not in self._makers:
@@ -126,13 +125,11 @@ class Waiting:
         return False
 
 
-def waits(call: ir.Operation, group: Collection[ir.Operation], places: Mapping[ir.Operation, int]) -> bool:
-    """Whether a call needs the result of something outside of the group that needs the group's; ``places`` are ``@main``'s operations by order."""
-    return Waiting(group, places)(call)
+def waits(call: ir.Operation, group: Collection[ir.Operation]) -> bool:
+    """Whether a call needs the result of something outside of the group that needs the group's."""
+    return Waiting(group)(call)
 
 
-def wait_for_each_other(
-    calls: Collection[ir.Operation], places: Mapping[ir.Operation, int], makers: dict[ir.Operation, list[ir.Operation]] | None = None,
-) -> bool:
+def wait_for_each_other(calls: Collection[ir.Operation], makers: dict[ir.Operation, list[ir.Operation]] | None = None) -> bool:
     """Whether one of the calls needs the result of something outside of them that needs theirs: they cannot be one.  ``makers``: as ``Waiting`` has it."""
-    return any(map(Waiting(calls, places, makers), calls))
+    return any(map(Waiting(calls, makers), calls))

@@ -7,7 +7,7 @@ gradients for themselves.  That is done where nothing else reads them, and a gen
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from heapq import heappop, heappush
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import callee, readers, wants_library
@@ -127,11 +127,22 @@ class _Gradients(Fusion):
     def descendants(self, start: ir.Operation) -> dict[ir.Operation, int]:
         """What is made of the result of ``start``, each call with how many contractions are between, itself included."""
         found = {start: 0}
-        for call in islice(self.order, self.order[start] + 1, None):
-            if self.called(call, self.kernels):
-                behind = [found[m] for m in self.makers([call]) if m in found]
-                if behind and (n := max(behind) + (callee(call) in self.multiplies)) <= _DEPTH:
-                    found[call] = n
+        reached: dict[int, ir.Operation] = {}  # by their places, which are looked at in order: all that a call reads of comes before it
+        places: list[int] = []
+
+        def reach(call: ir.Operation) -> None:
+            for reader in (u for r in call.results for u in readers(r) if self.called(u, self.kernels)):
+                if (place := self.order[reader]) not in reached:
+                    reached[place] = reader
+                    heappush(places, place)
+
+        reach(start)
+        while places:
+            call = reached[heappop(places)]
+            behind = [found[m] for m in self.makers([call]) if m in found]
+            if behind and (n := max(behind) + (callee(call) in self.multiplies)) <= _DEPTH:
+                found[call] = n
+                reach(call)
         return found
 
     def best(self, lasts: Sequence[ir.Operation], start: ir.Operation, depth: Mapping[ir.Operation, int]) -> _Merge | None:
@@ -157,7 +168,7 @@ class _Gradients(Fusion):
 
     def merged(self, calls: Calls, exported: tuple[ir.Value, ...]) -> _Merge | None:
         edges = edges_across(calls, views=True)
-        if edges is None or wait_for_each_other(calls, self.order):
+        if edges is None or wait_for_each_other(calls):
             return None
         edges = replace(edges, exported=exported)
         key = (pattern(edges), tuple(calls.index(v.owner) for v in exported))

@@ -9,7 +9,7 @@ from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, root_of
 from inferno.schedule.convolution import channel_sums
 from inferno.schedule.matmul.product_times import contraction_time
-from inferno.schedule.passes.calls import calls_in, inputs_of, may_change, places_in
+from inferno.schedule.passes.calls import calls_in, inputs_of, may_change
 from inferno.schedule.passes.edges import Edges, edges_of, waits
 from inferno.schedule.passes.kernel_times import alone
 from inferno.schedule.passes.merge_calls import Merges
@@ -41,7 +41,7 @@ def _with_sums(main: func.FuncOp, call: ir.Operation, kernels: dict[str, func.Fu
     if not may_change(kernel) or len(given) != 1 or given[0].type.rank < 2 or any(ir.ShapedType(t).rank != 1 for t in kernel.type.results):
         return None
     made = owner(root_of(given[0]))
-    if made is None or made.name != "func.call" or not may_change(kernels.get(callee(made))) or waits(call, {made}, places_in(main)):
+    if made is None or made.name != "func.call" or not may_change(kernels.get(callee(made))) or waits(call, {made}):
         return None
     found = edges_of([made, call], views=True)
     exported = [*made.results, *call.results]

@@ -16,7 +16,7 @@ from inferno.schedule.convolution.im2col import parse_unfolded
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import CallTimes
-from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_of, may_change, places_in
+from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_of, may_change
 from inferno.schedule.passes.edges import Edges, Waiting, edges_of, reads_reshaped
 from inferno.schedule.passes.join_epilogues import join_epilogues
 from inferno.schedule.passes.merge_calls import merged_kernel
@@ -43,10 +43,7 @@ class _Fuse(Rewrite):
 
     def __post_init__(self) -> None:
         self.times = CallTimes(self.kernels, self.target)
-        self.number()
-
-    def number(self) -> None:
-        self.places, self.makers = places_in(self.main), {}
+        self.makers: dict[ir.Operation, list[ir.Operation]] = {}  # of what makes operations' operands, while nothing changes
 
     def run(self) -> bool:
         """Whether anything was fused."""
@@ -63,8 +60,7 @@ class _Fuse(Rewrite):
         for call in [o for o in calls_in(self.main) if not self.is_elementwise(o)]:
             while any(recompute_map(self, made, refused) for made in self.maps_beside(call)):
                 changed = True
-        if changed:
-            self.number()
+        self.makers = {}
         return changed
 
     def maps_beside(self, call: ir.Operation) -> Iterator[ir.Operation]:
@@ -94,7 +90,7 @@ class _Fuse(Rewrite):
 
     def ready(self, call: ir.Operation, group: set[ir.Operation]) -> set[ir.Operation]:
         """Those of a group that wait for nothing else that needs the call or one of them; one that is left out is something else to those that read it."""
-        while group and (kept := set(filterfalse(Waiting({call, *group}, self.places, self.makers), group))) != group:
+        while group and (kept := set(filterfalse(Waiting({call, *group}, self.makers), group))) != group:
             group = kept
         return group
 
@@ -108,7 +104,7 @@ class _Fuse(Rewrite):
             return None
         call = self.merges.replace(edges, self.build)
         if call is not None:
-            self.number()
+            self.makers = {}
         return call
 
     def build(self, edges: Edges) -> func.FuncOp | None:

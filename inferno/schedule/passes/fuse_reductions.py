@@ -17,13 +17,13 @@ from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import iterators, loop_sizes
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.matmul.parser import parse_contraction
-from inferno.schedule.passes.calls import inputs_of, places_in
+from inferno.schedule.passes.calls import in_order, inputs_of
 from inferno.schedule.passes.changed_places import changes_places
 from inferno.schedule.passes.edges import Edges, edges_by_symbols, pattern, wait_for_each_other
 from inferno.schedule.passes.explain_boundaries import note
 from inferno.schedule.passes.kernel_times import alone, cached, kind_of, moved_bytes
-from inferno.schedule.passes.merge_calls import defer, joint_kernel, replace_calls
-from inferno.schedule.passes.rewrite import Rewrite
+from inferno.schedule.passes.merge_calls import defer, joint_name, merged_kernel, replace_calls
+from inferno.schedule.passes.rewrite import Rewrite, rewrite_calls
 from inferno.schedule.passes.transpose_results import transpose_results
 from inferno.schedule.passes.weighted_rows import take_apart
 from inferno.schedule.reductions import reductions
@@ -39,6 +39,7 @@ from inferno.target import Target, find_target
 _MOST = 48
 _SHORT = 1 << 16  # terms; a sum of 100060 losses was off by 2.2e-7 of itself where 1.2e-7 is allowed, and is not in parts
 _LITTLE = 16  # times: of what a group moves, beside a map that goes along; who else reads that is another kernel, as the count of targets of a loss
+_TRIED = "rows_tried"  # a kernel that is only looked at: for a name of its own the whole module would be asked
 _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read again at little cost
 
 
@@ -46,7 +47,7 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 class _Program(Rewrite):
     """A program, and what is asked of it again and again.
 
-    * ``places``: the operations of ``main`` by their order; ``makers``: what makes their operands; ``meeting``: the reductions and scans that read a value.
+    * ``makers``: what makes the operands of operations of ``main``; ``meeting``: the reductions and scans that read a value.
     * of kernels by their names, ``kinds``: what is known of them; ``moves``: what they move; ``times``: what they take by themselves; ``permuting``:
       whether maps change the order of dimensions.  ``known``: the same of calls.
     * of several calls as one kernel, by their patterns, since the layers of a model ask for the same ones, ``forms``: who takes it, and what it is read
@@ -57,7 +58,6 @@ class _Program(Rewrite):
     """
 
     always: bool
-    places: dict[ir.Operation, int] = field(default_factory=dict)
     makers: dict[ir.Operation, list[ir.Operation]] = field(default_factory=dict)
     meeting: dict[ir.Value, list[ir.Operation]] = field(default_factory=dict)
     kinds: dict[str, str | None] = field(default_factory=dict)
@@ -74,19 +74,11 @@ class _Program(Rewrite):
 
     def run(self) -> bool:
         """Whether anything was fused."""
-        self.number()
-        changed, place = False, 0
-        while place < len(self.places):
-            head = list(self.places)[place]
-            if self.kind(head) not in (None, "copy") and _fuse(self, head):
-                changed = True  # and the next one is here
-            else:
-                place += 1
-        return changed
+        return rewrite_calls(self.main, lambda head: self.kind(head) not in (None, "copy") and _fuse(self, head))
 
-    def number(self) -> None:
-        self.places, self.makers = places_in(self.main), {}
-        self.meeting, self.known = {}, {}
+    def forget(self) -> None:
+        """What is known of operations, which are found by what they say."""
+        self.makers, self.meeting, self.known = {}, {}, {}
 
     def meeting_at(self, value: ir.Value) -> list[ir.Operation]:
         """Those that read a value; that may be one which hundreds of calls read, each step of a loop its weights."""
@@ -157,7 +149,7 @@ class _Program(Rewrite):
         """Whether a generator takes the kernel that calls become, and can be asked how long it takes."""
         key = pattern(edges)
         if key not in self.forms:
-            kernel = self.merge(edges)
+            kernel = self.merge(edges, _TRIED)
             try:
                 self.forms[key] = self._form(kernel, key)
                 if self.forms[key] is not None and symbol_arguments(kernel.operation):
@@ -212,7 +204,7 @@ class _Program(Rewrite):
         """Whether calls are one scan, and maps that fuse-scans can put beside it."""
         key = pattern(edges)
         if key not in self.scans:
-            kernel = self.merge(edges)
+            kernel = self.merge(edges, _TRIED)
             self.scans[key] = scans.read(kernel, self.target) is not None
             kernel.operation.erase()
         return self.scans[key]
@@ -226,8 +218,9 @@ class _Program(Rewrite):
             return False  # of rows' means, which are one kernel with what follows
         return found < grid_rows.FASTER * sum(cached(self.kernels[callee(call)], self.target) for call in edges.calls)
 
-    def merge(self, edges: Edges) -> func.FuncOp:
-        kernel = joint_kernel(self.module, self.kernels, edges, "rows_")
+    def merge(self, edges: Edges, name: str = "") -> func.FuncOp:
+        """The kernel that calls become, named after them by default."""
+        kernel = merged_kernel(self.kernels, edges, name or joint_name(self.module, edges.calls, "rows_"))
         with kernel.context:
             take_apart(kernel)
             transpose_results(kernel)
@@ -261,11 +254,11 @@ def _fuse(program: _Program, head: ir.Operation) -> bool:
         merged.operation.erase()
         merged = None
     if merged is None:
-        _tell(program, edges, f"as one kernel of {len(edges.calls)} {joined:.1f} us are estimated, apart {apart:.1f}")
+        _tell(edges, f"as one kernel of {len(edges.calls)} {joined:.1f} us are estimated, apart {apart:.1f}")
         return False
     defer(edges)
     replace_calls(edges, merged)
-    program.number()
+    program.forget()
     return True
 
 
@@ -274,7 +267,7 @@ def _apart(program: _Program, edges: Edges) -> float:
     return sum(map(program.alone, edges.calls))
 
 
-def _tell(program: _Program, edges: Edges, reason: str) -> None:
+def _tell(edges: Edges, reason: str) -> None:
     for reader in edges.calls:
         for made in [owner(root_of(v)) for v in inputs_of(reader)]:
             if made is not None and made in edges.calls:
@@ -298,7 +291,7 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
         candidate = _next(program, calls, refused)
         if candidate is None:
             break
-        trial = sorted([*calls, candidate], key=program.places.__getitem__)
+        trial = in_order([*calls, candidate])
         kinds = [program.kind(c) for c in trial]
         if all(kind == "map" for kind in kinds):
             calls = trial
@@ -358,14 +351,13 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
             candidates |= {u for u, own in found.items() if all(r in calls for r in own) and (len(own) > 1 or any(_gives(r, calls) for r in own))}
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
-    first = program.places[calls[0]]
     reduces = any(program.kind(c) in ("reduction", "scan") for c in calls)
     able = [
         u for u in candidates
-        if u not in calls and u not in refused and u in program.places and program.kind(u) is not None and program.places[u] > first
+        if u not in calls and u not in refused and program.kind(u) is not None and calls[0].is_before_in_block(u)
         and (program.kind(u) != "copy" or (reduces and not _reads_in_place(program, u, calls)))
     ]
-    for call in sorted(able, key=program.places.__getitem__):
-        if not wait_for_each_other({*calls, call}, program.places, program.makers):
+    for call in in_order(able):
+        if not wait_for_each_other({*calls, call}, program.makers):
             return call
     return None

@@ -83,7 +83,7 @@ class _Fuse(Rewrite):
             op = min(pending, key=self.places.__getitem__)
             pending.remove(op)
             seen.add(op)
-            if waits(op, calls, self.places):
+            if waits(op, calls):
                 continue
             more = edges_across([*calls, op], views=False)
             if more is None:

@@ -71,7 +71,7 @@ def _next(kernels: dict[str, func.FuncOp], calls: list[ir.Operation], refused: s
             if all(u in calls for r in maker.results for u in readers(r)):
                 return maker
     for reader in sorted({u for c in calls for r in c.results for u in readers(r)} & set(places), key=places.__getitem__):
-        if reader not in calls and reader not in refused and _is_map(kernels, reader) and not waits(reader, set(calls), places):
+        if reader not in calls and reader not in refused and _is_map(kernels, reader) and not waits(reader, set(calls)):
             return reader
     return None
 

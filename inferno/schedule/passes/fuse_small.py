@@ -107,7 +107,7 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     near = {owner(v) for v in read} | {u for v in (*read, *(r for c in calls for r in c.results)) for u in readers(v)}
     able = [c for c in near if c in places and c not in calls and c not in refused and program.cost(c) is not None]
     for call in sorted(able, key=places.__getitem__):
-        if not wait_for_each_other({*calls, call}, places):
+        if not wait_for_each_other({*calls, call}):
             return call
     return None
 

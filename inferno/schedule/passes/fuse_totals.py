@@ -10,7 +10,7 @@ from math import prod
 from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, readers
 from inferno.schedule.analysis.accesses import loop_sizes
-from inferno.schedule.passes.calls import inputs_of, may_change, places_in
+from inferno.schedule.passes.calls import inputs_of, may_change
 from inferno.schedule.passes.edges import Edges, edges_of, waits
 from inferno.schedule.passes.kernel_times import alone
 from inferno.schedule.passes.merge_calls import defer, joint_name, merged_kernel, replace_calls
@@ -38,7 +38,7 @@ def _fuse(
 ) -> bool:
     """Let ``maker`` have the rows' totals, if that pays; whether it does."""
     before = rows.read(kernels[callee(maker)], target)
-    if before is None or before.varies or waits(found.call, {maker}, places_in(main)):
+    if before is None or before.varies or waits(found.call, {maker}):
         return False
     sizes = loop_sizes(found.generic)
     leading = next((n for n in range(1, len(sizes)) if prod(sizes[:n]) == before.count), None)

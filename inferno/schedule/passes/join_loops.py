@@ -3,9 +3,9 @@
 from math import inf
 
 from inferno.mlir import func
-from inferno.passes.programs import callee, operations_in, root_of
+from inferno.passes.programs import callee, root_of
 from inferno.schedule.analysis.cost import fastest
-from inferno.schedule.passes.calls import inputs_of
+from inferno.schedule.passes.calls import calls_in, inputs_of
 from inferno.schedule.passes.edges import edges_of, waits
 from inferno.schedule.passes.merge_calls import names_of
 from inferno.schedule.passes.rewrite import Rewrite
@@ -20,14 +20,13 @@ def join_loops(program: Rewrite, rolled: set[str], always: bool) -> None:
     first, times = 0, {}  # microseconds by kernels' names
     target = program.target
     while True:
-        operations = operations_in(program.main)
-        calls = [o for o in operations if o.name == "func.call" and callee(o) in rolled]
+        calls = [c for c in calls_in(program.main) if callee(c) in rolled]
         if first >= len(calls):
             return
-        places, group = {o: i for i, o in enumerate(operations)}, [calls[first]]
+        group = [calls[first]]
         for call in calls[first + 1:]:
             direct = {r for c in group for r in c.results} & {root_of(v) for v in inputs_of(call)}
-            if len(group) < _MOST and not direct and not waits(call, group, places):
+            if len(group) < _MOST and not direct and not waits(call, group):
                 group.append(call)
         times.update({name: _time(program.kernels[name], target) for name in map(callee, group) if name not in times})
         while len(group) > 1:

@@ -58,7 +58,7 @@ class _Maps(Pairs):
 
     def join(self, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
         """Make two calls one, if that pays; the new call."""
-        if len(first.results) + len(second.results) > MOST_RESULTS or wait_for_each_other((first, second), self.places):
+        if len(first.results) + len(second.results) > MOST_RESULTS or wait_for_each_other((first, second)):
             return None
         edges = edges_by_symbols([first, second], views=True)
         if edges is None:

@@ -60,7 +60,7 @@ class _Reads(Pairs):
 
     def join(self, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
         """Make two calls one, if that pays; the new call."""
-        if wait_for_each_other((first, second), self.places):
+        if wait_for_each_other((first, second)):
             return None
         edges = edges_by_symbols([first, second], views=True)
         if edges is None:

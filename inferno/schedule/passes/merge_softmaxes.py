@@ -14,9 +14,9 @@ from math import inf, prod
 
 from inferno.mlir import arith, clone_onto, func, ir, is_read, linalg, math, owner, tensor, users
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, maps
-from inferno.passes.programs import callee, operations_in, readers, root_of
+from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import loop_sizes
-from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, new_kernel, places_in, tell_sources
+from inferno.schedule.passes.calls import empty_like, generics_of, in_order, inputs_of, may_change, new_kernel, tell_sources
 from inferno.schedule.passes.edges import Edges, edges_of, wait_for_each_other
 from inferno.schedule.passes.kernel_times import alone
 from inferno.schedule.passes.merge_calls import joint_kernel
@@ -143,9 +143,8 @@ def _in_front(kernels: dict[str, func.FuncOp], calls: list[ir.Operation]) -> lis
         able = [c for c in map(owner, read) if c is not None and c not in every and c.name == "func.call" and may_change(kernels.get(callee(c)))]
         changed = [c for c in able if _is_theirs(c, every, count) and not (_reduces(kernels[callee(c)]) and _large(c, count).isdisjoint(read))]
         every += changed
-    order = places_in(calls[0].parent.opview)
     found = [c for c in every if c not in calls]
-    return [] if wait_for_each_other(set(every), order) else sorted(found, key=order.__getitem__)
+    return [] if wait_for_each_other(set(every)) else in_order(found)
 
 
 def _is_theirs(call: ir.Operation, calls: list[ir.Operation], count: int) -> bool:
@@ -200,8 +199,7 @@ def _transposed(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[
 
 def _together(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation]) -> func.FuncOp:
     """All calls as one kernel, to be estimated."""
-    order = {c: i for i, c in enumerate(operations_in(calls[0].parent.opview))}
-    edges = edges_of(sorted(calls, key=order.__getitem__), views=True)
+    edges = edges_of(in_order(calls), views=True)
     return joint_kernel(module, kernels, edges)
 
 

@@ -7,7 +7,7 @@ second does not wait for the first one's result any more.
 from inferno.mlir import func, ir
 from inferno.passes.generics import PARALLEL, kinds
 from inferno.passes.programs import callee, readers, returned, root_of
-from inferno.schedule.passes.calls import generics_of, is_open, places_in, tensors_of
+from inferno.schedule.passes.calls import calls_in, generics_of, is_open, tensors_of
 from inferno.schedule.passes.edges import Edges, edges_by_symbols, waits
 from inferno.schedule.passes.kernel_times import alone
 from inferno.schedule.passes.merge_calls import defer, joint_kernel, replace_calls
@@ -40,13 +40,12 @@ def merge_sums(module: ir.Module, target: str) -> None:
 
 def _pair(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target) -> tuple[Edges, func.FuncOp] | None:
     """The first two calls that are worth one kernel, and that."""
-    places = places_in(main)
-    calls = [c for c in places if c.name == "func.call" and _reduces_one(c, kernels)]
+    calls = [c for c in calls_in(main) if _reduces_one(c, kernels)]
     for at, first in enumerate(calls):
         tensor = root_of(tensors_of(first)[0])
         beside = set(readers(tensor))
         for second in calls[at + 1:]:
-            if second not in beside or waits(second, {first}, places):
+            if second not in beside or waits(second, {first}):
                 continue
             edges = edges_by_symbols([first, second], views=True)
             if edges is not None and (merged := _merged(module, kernels, edges, target)) is not None:

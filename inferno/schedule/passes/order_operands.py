@@ -15,7 +15,7 @@ from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, kinds, l
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, frozen_weights, programs, root_of, wants_library
-from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width, fastest
+from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width, fastest, moved_bytes
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul import wgmma, wgmma_schedule
@@ -37,6 +37,7 @@ _PAYS_TRANSPOSED = 1.05
 # The same where its lines begin anywhere, so that the launcher copies them first (on an H200, TF32, 3000x2056x2501 159.8 us, 111 are estimated; transposed in
 # front 133.5, 121 estimated).
 _PAYS_COPIED = 1.3
+_LEAST = 0.8  # of what memory takes, which no estimate of wgmma's is below: a third of the orders of training steps need not be tried for that
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -
     most = _most(kernel, c, target, library) if orders and wgmma_schedule.precision(kernel, c) is not None else None
     for order in orders if most is not None else ():
         order = replace(order, transposes=most[1])
+        if _ordering(kernel, order) + _LEAST * moved_bytes(c) / MEMORY_RATE >= most[0]:
+            continue
         new = _with_order(kernel, order)
         made = parse_contraction(new)
         times = [time for time, _ in wgmma.candidates(new, made, target)] if made is not None else []

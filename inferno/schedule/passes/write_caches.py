@@ -14,7 +14,7 @@ from inferno.schedule.attention.resources import fits
 from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attention.support import read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.passes.calls import calls_in, inputs_of, places_in
+from inferno.schedule.passes.calls import calls_in, in_order, inputs_of
 from inferno.schedule.passes.edges import edges_of, wait_for_each_other
 from inferno.schedule.passes.merge_writes import is_write
 from inferno.schedule.passes.rewrite import Rewrite
@@ -39,11 +39,10 @@ class _Writes(Rewrite):
 
     def fold(self, call: ir.Operation) -> bool:
         """Whether the writes in front of a call of attention became a part of it."""
-        order = places_in(self.main)
         made = dict.fromkeys(owner(root_of(v)) for v in inputs_of(call))
         writes = [op for op in made if op is not None and op.name == "func.call" and callee(op) in self.writing and _is_kept(op)]
-        group = (*sorted(writes, key=order.__getitem__), call)
-        if not writes or wait_for_each_other(group, order):
+        group = (*in_order(writes), call)
+        if not writes or wait_for_each_other(group):
             return False
         edges = replace(edges_of(group, views=False), exported=tuple(r for c in group for r in c.results))
         kernel = self.kernels[callee(call)]

@@ -14,7 +14,7 @@ from inferno.passes.programs import callee, operations_in, readers, root_of
 from inferno.passes.shapes import slice_parts
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
-from inferno.schedule.passes.calls import generics_of, inputs_of, may_change, places_in
+from inferno.schedule.passes.calls import generics_of, in_order, inputs_of, may_change
 from inferno.schedule.passes.mark_overwrites import begins_to_overwrite
 from inferno.schedule.analysis.written_parts import writes_parts
 from inferno.schedule.passes.edges import Edges, edges_of, wait_for_each_other
@@ -49,10 +49,9 @@ class _Program(Rewrite):
     def join(self, call: ir.Operation) -> bool:
         """Make one kernel of a map and of the writes of what it makes, or of the first one of them."""
         writes = [r for v in call.results for r in readers(v) if r.name == "func.call" and callee(r) in self.writing and root_of(inputs_of(r)[0]) == v]
-        order = places_in(self.main)
-        writes = sorted(dict.fromkeys(writes), key=order.__getitem__)[:MOST_RESULTS]
+        writes = in_order(set(writes))[:MOST_RESULTS]
         groups = [(call, *writes[:count]) for count in range(len(writes), 0, -1)]
-        return any(not wait_for_each_other(group, order) and self.replace(group) for group in groups)
+        return any(not wait_for_each_other(group) and self.replace(group) for group in groups)
 
     def replace(self, group: Sequence[ir.Operation]) -> bool:
         """Whether calls became one of an elementwise kernel."""
