@@ -29,8 +29,10 @@ from inferno.capture.known_integers import say_known_integers
 from inferno.capture.known_places import slice_known_places
 from inferno.capture.known_sizes import say_known_sizes
 from inferno.capture.known_values import KnownValues
+from inferno.capture.nodes import operation_name
 from inferno.capture.normalise import normalise
 from inferno.capture.number_operands import make_tensors_of_sizes
+from inferno.capture.overlapping_writes import overlapping_write
 from inferno.capture.program_tensors import Inputs, inputs_of, results_of
 from inferno.capture.refusal import REFUSED
 from inferno.capture.restrides import replace_restrides
@@ -147,6 +149,8 @@ class Exported:
     @as_faults("capturing the model")
     def capture(self, exact: bool = False) -> Captured:
         """Decompose it; ``exact`` as in Captured, which takes longer.  CaptureError where torch cannot, and a Fault where a pass fails."""
+        if found := overlapping_write(self.program.graph):
+            raise CaptureError(f"forward writes to a tensor by {operation_name(found[0])}, and {found[1]}: no graph does that as eager would")
         try:
             program = _decompose(without_functions(self.program), exact)
         except CaptureError as error:

@@ -37,6 +37,7 @@ from inferno.capture.functionalise import is_mutable
 from inferno.capture.gathered_sums import sum_gathered
 from inferno.capture.host_numbers import place_attributes
 from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
+from inferno.capture.overlapping_writes import overlapping_write, overlaps
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.specialise import specialise, varies
@@ -111,6 +112,8 @@ def _differentiate(captured: "_Captured", graph: GraphModule, inputs: Sequence[A
     for node in sets:
         if not sets_as_it_lies(node):
             return captured.run_as_it_is(node, "it gives a tensor memory in which it lies otherwise")
+    if found := overlapping_write(graph.graph):
+        return captured.run_as_it_is(*found)
     compiler = aot_autograd(
         fw_compiler=functools.partial(_compile, captured, "forward"),
         bw_compiler=functools.partial(_compile, captured, "backward"),
@@ -122,7 +125,7 @@ def _differentiate(captured: "_Captured", graph: GraphModule, inputs: Sequence[A
     )
     # AOTAutograd copies a gradient to memory of its output's strides, where elements that overlap would be each other's.
     (output,) = (n for n in graph.graph.nodes if n.op == "output")
-    apart = not any(_overlaps(n.meta.get("example_value")) for n in output.all_input_nodes)
+    apart = not any(overlaps(n.meta.get("example_value")) for n in output.all_input_nodes)
     guess = apart and torch._functorch.config.guess_tangent_strides_as_outputs
     with kept_writes(graph), results_as_views(), torch._functorch.config.patch(guess_tangent_strides_as_outputs=guess):
         try:
@@ -157,7 +160,7 @@ class _Captured:
     def give_up_late(self, reason: str, graph: GraphModule) -> Callable[[list[Any]], list[Any]]:
         """As ``give_up`` from the next call on; what runs an ATen ``graph`` in eager for the call under way."""
         self.give_up(reason)
-        region = eager_region(graph, graph_fallback(graph.graph, reason), self.device)
+        region = eager_region(graph.forward, graph_fallback(graph.graph, reason), self.device)
         return lambda values: list(region.run(values))
 
     def run_as_it_is(self, node: Node, reason: str) -> Callable:
@@ -169,21 +172,9 @@ class _Captured:
 
     def run_original(self, fallback: Fallback, level: int) -> Callable:
         self.regions.clear()
-        region = count_eager(eager_region(self.original.module(), fallback, self.device), level)
+        region = count_eager(eager_region(self.original.module().forward, fallback, self.device), level)
         self.regions.append(("eager", region))
         return lambda *given: region.run(list(given))
-
-
-def _overlaps(value: Any) -> bool:
-    """Whether elements of a tensor may share memory, as those of ``unfold`` do; of sizes that vary AOTAutograd asks for no strides."""
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or not all(type(n) is int for n in (*value.shape, *value.stride())):
-        return False
-    end = 0
-    for stride, size in sorted((s, n) for s, n in zip(value.stride(), value.shape) if n > 1):
-        if stride <= end:
-            return True
-        end += stride * (size - 1)
-    return False
 
 
 def _compile(captured: _Captured, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
@@ -347,7 +338,7 @@ class _Sizes:
             raise UnsupportedOperation(f"the model's call is not compiled: {reason}. fallback=True runs further sizes in eager")
         if self._beyond is None:
             fallback = fallback_of(next(n for n in self._graph.graph.nodes if n.op == "call_function"), reason)
-            self._beyond = count_eager(eager_region(self._graph, fallback, _device(self._graph)), logging.INFO)
+            self._beyond = count_eager(eager_region(self._graph.forward, fallback, _device(self._graph)), logging.INFO)
             self._captured.regions.append(("eager", self._beyond))
         return list(self._beyond.run(values))
 
