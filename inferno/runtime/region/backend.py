@@ -51,6 +51,7 @@ from inferno.faults import Fault, as_faults
 from inferno.options import Options, make_options
 from inferno.runtime import stats
 from inferno.runtime.build import build_text
+from inferno.runtime.call.transforms import forward_levels, is_about_numbers, modes
 from inferno.runtime.check.region_check import check_region
 from inferno.runtime.database import require_gpus
 from inferno.runtime.device import choose_target
@@ -99,6 +100,8 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
         compiled = captured.give_up(str(error))
 
     def run(*given: Any) -> Any:
+        if (forward_levels["_current_level"] >= 0 or modes()) and not is_about_numbers(given):
+            return captured.plain(*given)
         return (captured.instead or compiled)(*given)
 
     run.inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
@@ -151,6 +154,11 @@ class _Captured:
     device: torch.device
     instead: Callable | None = None
 
+    @functools.cached_property
+    def plain(self) -> Callable:
+        """The original operations as a function."""
+        return self.original.module().forward
+
     def give_up(self, reason: str) -> Callable:
         """The original operations, which run from now on."""
         if self.instead is None:
@@ -172,7 +180,7 @@ class _Captured:
 
     def run_original(self, fallback: Fallback, level: int) -> Callable:
         self.regions.clear()
-        region = count_eager(eager_region(self.original.module().forward, fallback, self.device), level)
+        region = count_eager(eager_region(self.plain, fallback, self.device), level)
         self.regions.append(("eager", region))
         return lambda *given: region.run(list(given))
 
