@@ -4,7 +4,8 @@ Start with ``capture``, which drives torch.export, and ``decompose``.
 
 * Export, the torch dialect, and how a call's Python values become the program's arguments and back: ``capture``, ``as_module``,
   ``export``, ``examples``, ``tracing``, ``program_tensors``, ``importer``, ``signature``.
-* Mutation and memory that tensors share: ``functionalise``, ``written_inputs``, ``views``, ``aliases``, ``part_views``.
+* Mutation and memory that tensors share: ``functionalise``, ``written_inputs``, ``views``, ``aliases``, ``part_views``,
+  ``overlapping_writes``.
 * Operations that torch-mlir lacks or gets wrong, in terms of others; ``normalise`` brings what is left into the form that it
   imports: ``decompose`` (on ``operation_kinds``), ``run_decompositions``, ``decompositions``.
 * Which operations run in eager, and how a graph is cut there: ``partition``, ``refusal``, ``eager_errors``,

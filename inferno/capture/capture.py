@@ -22,15 +22,17 @@ from inferno.capture.decompositions import table
 from inferno.capture.draws import drawn, is_philox
 from inferno.capture.expand_attention import without_functions
 from inferno.capture.expand_grouped import expand_grouped
-from inferno.capture.export import export, first_line
+from inferno.capture.export import export
 from inferno.capture.float_sizes import make_tensors_of_floats
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
 from inferno.capture.known_places import slice_known_places
 from inferno.capture.known_sizes import say_known_sizes
 from inferno.capture.known_values import KnownValues
+from inferno.capture.nodes import operation_name
 from inferno.capture.normalise import normalise
 from inferno.capture.number_operands import make_tensors_of_sizes
+from inferno.capture.overlapping_writes import overlapping_write
 from inferno.capture.program_tensors import Inputs, inputs_of, results_of
 from inferno.capture.refusal import REFUSED
 from inferno.capture.restrides import replace_restrides
@@ -51,6 +53,7 @@ from inferno.capture.whole_sizes import make_sizes_whole
 from inferno.capture.whole_slices import fold_whole_slices
 from inferno.capture.written_selects import write_selects
 from inferno.errors import CaptureError
+from inferno.faults import as_faults, first_line
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,11 @@ class Captured:
         return lower_graph(self.graph, self.signature.arguments, self.frozen, written)
 
 
+@as_faults("lowering a graph")
 def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: Frozen | None = None, written: Collection[int] = ()) -> str:
-    """The text of the ``torch`` stage, with locations, of a graph, which stays as it is; ``written``: the arguments that a call writes to."""
+    """The text of the ``torch`` stage, with locations, of a graph, which stays as it is; ``written``: the arguments that a call writes to.
+
+    UnsupportedOperation for an operation that does not import, and a Fault where a pass fails."""
     from inferno.capture.importer import import_graph  # MLIR, which a package does without
 
     copied = copy_graph(graph)
@@ -140,8 +146,11 @@ class Exported:
     leaves_only: bool = False
 
     @one_at_a_time
+    @as_faults("capturing the model")
     def capture(self, exact: bool = False) -> Captured:
-        """Decompose it; ``exact`` as in Captured, which takes longer.  CaptureError where torch cannot."""
+        """Decompose it; ``exact`` as in Captured, which takes longer.  CaptureError where torch cannot, and a Fault where a pass fails."""
+        if found := overlapping_write(self.program.graph):
+            raise CaptureError(f"forward writes to a tensor by {operation_name(found[0])}, and {found[1]}: no graph does that as eager would")
         try:
             program = _decompose(without_functions(self.program), exact)
         except CaptureError as error:

@@ -22,6 +22,7 @@ from inferno.capture.random_state import RandomState
 from inferno.capture.signature import types_within
 from inferno.capture.tracing import buffers_watched_as_before, to_trace, without_the_graph_so_far
 from inferno.errors import CaptureError, StateNotKept, UnsupportedOperation
+from inferno.faults import first_line
 
 
 def export(
@@ -136,12 +137,6 @@ def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic
             return torch.export.export(
                 module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True,
             )
-
-
-def first_line(error: BaseException) -> str:
-    """An error's class and the first line of its text, at most 500 characters."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:500]
 
 
 def _user_line(error: BaseException) -> str:

@@ -16,7 +16,7 @@ _IN_PLACE = {
     operator.ixor,
 }
 # Methods that leave a tensor where it is in memory in another shape, or elsewhere.
-_LIES_OTHERWISE = {
+LIES_OTHERWISE = {
     "set_", "resize_", "resize_as_", "as_strided_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "requires_grad_", "detach_",
 }
 
@@ -50,13 +50,14 @@ def sets_as_it_lies(node: Node) -> bool:
 
 def _written(value: Any) -> Node | None:
     """The tensor whose ``.data`` this is, after writing into it."""
-    while isinstance(value, Node) and _writes(value):
+    while isinstance(value, Node) and writes(value):
         value = value.args[0]
     return value.args[0] if isinstance(value, Node) and value.op == "call_function" and value.target is _DATA else None
 
 
-def _writes(node: Node) -> bool:
+def writes(node: Node) -> bool:
+    """Whether a method or an operator of Python's writes to its first argument."""
     if node.op == "call_method":
         name = node.target
-        return name.endswith("_") and not name.endswith("__") and name not in _LIES_OTHERWISE
+        return name.endswith("_") and not name.endswith("__") and name not in LIES_OTHERWISE
     return node.op == "call_function" and node.target in _IN_PLACE

@@ -21,6 +21,7 @@ from inferno.capture.known_values import KnownValues, asks_for_values, known_val
 from inferno.capture.refusal import selects_by_constants, preferences, refusals
 from inferno.capture.replace_draws import draws
 from inferno.errors import CaptureError, CompileError, InfernoError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation, level_of
+from inferno.faults import Fault, as_faults
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache.cache import open_cache
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 
 # A worker that is started for each so many nodes of an exported graph has work: BERT-base's 450 make 18 kernels, TinyLlama's 1500 make 43.
 _NODES = 30
+# With what a model ends that does not become one graph.
+_NO_GRAPH = (CaptureError, UnsupportedOperation, Fault)
 
 
 def compile(
@@ -154,7 +157,7 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request,
     check_examples(model, args, kwargs)
     check_dynamic_shapes(model, args, kwargs, request.dynamic_shapes)
     state = autocast.around()
-    with collection_paused(), autocast.outside(state):
+    with collection_paused(), autocast.outside(state), as_faults("compiling the model"):
         compiled = _compile_unchecked(model, args, kwargs, request, values, state)
     if isinstance(compiled, CompiledModule):
         compiled.hold_for(state)
@@ -184,7 +187,7 @@ def _compile_apart(
     from inferno.runtime.region.dynamo import DynamoModule
 
     def by_dynamo(model: Any) -> Face:
-        log.info("not one graph, so Dynamo captures it: %s", error)
+        log.log(level_of(error), "not one graph, so Dynamo captures it: %s", error)
         made = DynamoModule(model, args, kwargs, request.options, target, device, str(error))
         return made.attach(model, make_recipe(args, kwargs, request.dynamic_shapes, asdict(request.options)))
 
@@ -199,7 +202,7 @@ def _compile_apart(
             compiled, used = for_values(model, args, kwargs)
             names = leaf_names(model, args, kwargs, len(tree_leaves((args, kwargs))))
             return ValuesModule(model, args, kwargs, compiled, used, names, for_values, by_dynamo) if used else compiled
-        except (CaptureError, UnsupportedOperation) as other:
+        except _NO_GRAPH as other:
             log.info("nor for the values of integers: %s", other)
     return by_dynamo(model)
 
@@ -226,12 +229,12 @@ def _compile_for(
         captured = exported.capture()
         if options.freeze is not False:
             captured = replace(captured, frozen=freeze(captured.signature, options.freeze))
-    except (CaptureError, UnsupportedOperation) as error:
+    except _NO_GRAPH as error:
         if not may_fall_back:
             raise
         return _compile_apart(model, args, kwargs, request, target, device, error)
     if values is None and request.dynamic_shapes is None and selects_by_constants(captured.graph):
-        with contextlib.suppress(CaptureError, UnsupportedOperation):
+        with contextlib.suppress(*_NO_GRAPH):
             return _compile_for(target, device, model, args, kwargs, request, KnownValues({}), state)
     log.info("captured in %.2f s", time.perf_counter() - begin)
     failures: dict[str, InfernoError] = {}
@@ -240,8 +243,11 @@ def _compile_for(
         from inferno.runtime.region.region import GraphFailed
 
         try:
-            compiled = _compile_pieces(exported, captured, target, device, tf32, options, failures, begin)
-        except GraphFailed as error:
+            with as_faults("compiling the model's graph in pieces"):
+                compiled = _compile_pieces(exported, captured, target, device, tf32, options, failures, begin)
+        except (GraphFailed, Fault) as error:
+            if not options.fallback:
+                raise
             compiled = _run_original(exported, captured, target, device, begin, error)
         except (CompileError, PassError, UnsupportedOperation) as error:
             if not may_fall_back or request.dynamic_shapes is None:
@@ -282,7 +288,7 @@ def _compile_whole(
         log.log(level_of(error), "not whole: %s", error)
         from inferno.runtime.region.region import text_without_names
 
-        if not isinstance(error, UnsupportedOperation) or isinstance(error, NoLowering):  # it has a text, which was compiled
+        if not isinstance(error, (UnsupportedOperation, Fault)) or isinstance(error, NoLowering):  # it has a text, which was compiled
             failures[text_without_names(captured.text)] = error
         return None
     return compiled

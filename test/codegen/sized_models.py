@@ -10,6 +10,7 @@ from torch.export import Dim
 from universal_program import Simulated, SimulatedModel
 
 from inferno.capture import capture
+from inferno.capture.devices import capturing_for
 from inferno.runtime.build import build_from
 from inferno.runtime.call.finish import Finish
 from inferno.schedule import assign
@@ -19,7 +20,8 @@ class SizedModel:
     """A model, called like it.  ``schedules`` are those of its kernels, the model's own, or what ``choose(kernel)`` says: None for the universal one."""
 
     def __init__(self, model: Callable, args: tuple, dynamic_shapes: Any, choose: Callable | None = None) -> None:
-        found = capture(model, args, {}, dynamic_shapes)
+        with capturing_for(True):  # the arguments are examples, and no program's for a CPU
+            found = capture(model, args, {}, dynamic_shapes)
         self._signature, self.schedules = found.signature, []
 
         def chosen(kernel):

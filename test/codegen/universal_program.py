@@ -9,6 +9,7 @@ from simulator import simulate_launch
 from warp_simulator import WarpSimulation
 
 from inferno.capture import capture
+from inferno.capture.devices import capturing_for
 from inferno.codegen.generate import generate_kernels
 from inferno.mlir import ir, idle_context, walk
 from inferno.passes.expand_pieces import EXPAND
@@ -88,7 +89,8 @@ class SimulatedModel:
         self, model: Callable, args: tuple, dynamic_shapes=None, choose: Callable | None = None, early: bool = False, passes: str = "",
         expand: bool = False,
     ) -> None:
-        captured = capture(model, args, {}, dynamic_shapes)
+        with capturing_for(True):  # the arguments are examples, and no program's for a CPU
+            captured = capture(model, args, {}, dynamic_shapes)
         self._signature = captured.signature
         text, constants = _fuse(captured, passes, expand)
         self._constants = [tensor_of(*c) for c in constants]

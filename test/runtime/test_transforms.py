@@ -112,6 +112,23 @@ def test_a_call_is_what_eager_makes_of_it(modules, name):
         assert torch.equal(compiled(X), compiled(X)) and not compiled(X).requires_grad, "the next call is an ordinary one"
 
 
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("name", ["dual", "fake"])
+def test_a_call_of_what_dynamo_captured(name, warm):
+    """Tangents were lost, and under its mode a FakeTensor was refused, whether or not the graph was there before."""
+    torch._dynamo.reset()
+    compiled = torch.compile(volume, backend="inferno")
+    if warm:
+        compiled(X)
+    torch.testing.assert_close(CALLS[name](compiled), CALLS[name](volume))
+
+
+def test_the_tangent_of_a_layer_that_is_trained():
+    torch._dynamo.reset()
+    layer = Layer()
+    torch.testing.assert_close(tangent(torch.compile(layer, backend="inferno"), X), tangent(layer, X))
+
+
 def test_parameters_in_lanes(modules):
     model, compiled = next(iter(modules.items()))
     weights = {"linear.weight": torch.randn(3, 6, 6), "linear.bias": torch.randn(3, 6)}

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inferno.capture.devices import captures_for_hopper
+
 aten = torch.ops.aten
 
 _MOST_DIFFERENCES = 2**20  # of cdist: either way takes less than a launch (64 terms of 128 x 128)
@@ -15,10 +17,42 @@ _MOST_ROWS = 64  # of pdist, whose pieces are one for each row
 
 
 def var_mean(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Variance and mean in two passes, in float32 at least; torch-mlir's own lowering goes through float64."""
+    """Variance and mean in two passes, in float32 at least; torch-mlir's own lowering goes through float64.
+
+    As torch's do, variances on the CPU have a square's range on the way, but for those that torch takes of norms, where it does not either."""
     if x.is_complex():
         return NotImplemented
-    wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+    of_norm = correction == 0 and keepdim and x.dtype == torch.float32
+    return tuple(v.to(x.dtype) for v in _var_mean(x, torch.float32 if of_norm else _of_squares(x), dim, correction, keepdim))
+
+
+def var(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+    """As ``var_mean``."""
+    return NotImplemented if x.is_complex() else _var_mean(x, _of_squares(x), dim, correction, keepdim)[0].to(x.dtype)
+
+
+def std(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+    """The root is taken of a variance that has not been rounded: that of 1e20 is no float32."""
+    return NotImplemented if x.is_complex() else _var_mean(x, _of_squares(x), dim, correction, keepdim)[0].sqrt().to(x.dtype)
+
+
+def std_mean(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """As ``std``."""
+    if x.is_complex():
+        return NotImplemented
+    var, mean = _var_mean(x, _of_squares(x), dim, correction, keepdim)
+    return var.sqrt().to(x.dtype), mean.to(x.dtype)
+
+
+def _of_squares(x: Tensor) -> torch.dtype:
+    """The type that torch sums squares in for a variance: on the CPU float64 (where this takes 1.05 times as long), which float16 does not need."""
+    on_cpu = x.device.type == "cpu" and captures_for_hopper() is not True
+    return torch.float64 if x.dtype == torch.float64 or (on_cpu and x.dtype != torch.float16) else torch.float32
+
+
+def _var_mean(x: Tensor, dtype: torch.dtype, dim: list[int] | None, correction: float | None, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """Variance and mean, computed and given in ``dtype``, of float64 in that."""
+    wide = x if x.dtype == torch.float64 else x.to(dtype)
     dims = list(range(x.dim())) if not dim else [d % max(x.dim(), 1) for d in dim]
     count = math.prod(x.shape[d] for d in dims) if x.dim() else 1
     if not x.dim():
@@ -32,14 +66,7 @@ def var_mean(x: Tensor, dim: list[int] | None = None, *, correction: float | Non
     squares = centred * centred
     var = (squares.sum(dims, keepdim=True) if dims else squares) / divisor
     shape = [s for i, s in enumerate(x.shape) if i not in dims]
-    if not keepdim:
-        var, mean = var.reshape(shape), mean.reshape(shape)
-    return var.to(x.dtype), mean.to(x.dtype)
-
-
-def var(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
-    found = var_mean(x, dim, correction=correction, keepdim=keepdim)
-    return found if found is NotImplemented else found[0]
+    return (var, mean) if keepdim else (var.reshape(shape), mean.reshape(shape))
 
 
 def mean_of_integers(x: Tensor, *dims: Any, dtype: torch.dtype | None = None) -> Tensor:
@@ -218,6 +245,8 @@ TABLE = {
     aten._softmax_backward_data.default: softmax_backward,
     aten.var_mean.correction: var_mean,
     aten.var.correction: var,
+    aten.std.correction: std,
+    aten.std_mean.correction: std_mean,
     aten.mean.default: mean_of_integers,
     aten.mean.dim: mean_of_integers,
     aten.rms_norm.default: rms_norm,

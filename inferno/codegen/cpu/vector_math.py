@@ -194,9 +194,13 @@ def _log_mantissa(f: ir.Value) -> ir.Value:
 
 
 def _log(x: ir.Value) -> ir.Value:
-    e, f = _mantissa(x)
+    return _log_edges(x, _log_of(*_mantissa(x)))
+
+
+def _log_of(e: ir.Value, f: ir.Value) -> ir.Value:
+    """log(2^e (1 + f))"""
     low = _add(_mul(e, float32(_LN2_LOW)), _log_mantissa(f))
-    return _log_edges(x, _add(_mul(e, float32(_LN2_HIGH)), _add(f, low)))
+    return _add(_mul(e, float32(_LN2_HIGH)), _add(f, low))
 
 
 def _log_base(base: float) -> Callable[[ir.Value], ir.Value]:
@@ -210,13 +214,13 @@ def _log_base(base: float) -> Callable[[ir.Value], ir.Value]:
 
 
 def _log1p(x: ir.Value) -> ir.Value:
-    """log(u) for u = 1 + x, corrected by what the addition lost."""
+    """log(u) for u = 1 + x = 2^e m, of m - 1 with what the addition lost, so that m - 1 is x where e is 0."""
     u = arith.addf(x, float32(1.0))
     lost = arith.subf(x, arith.subf(u, float32(1.0)))
-    correction = arith.divf(lost, u)
-    finite = arith.andi(_compare("OGT", u, float32(0.0)), _compare("OLT", u, float32(_INFINITY)))
-    value = arith.addf(_log(u), arith.select(finite, correction, float32(0.0)))
-    return arith.select(_compare("OEQ", x, float32(0.0)), x, value)
+    e, f = _mantissa(u)
+    bits = arith.shli(arith.minsi(arith.fptosi(ir.IntegerType.get_signless(32), e), word(30)), word(23))  # beyond 2^30 nothing is lost
+    f = _add(_mul(lost, _float(arith.subi(word(127 << 23), bits))), f)
+    return arith.select(_compare("OEQ", x, float32(0.0)), x, _log_edges(u, _log_of(e, f)))
 
 
 def _tanh(x: ir.Value) -> ir.Value:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch._subclasses import FakeTensor
+from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
@@ -53,9 +53,19 @@ def why_eager(leaves: Iterable[Any] = ()) -> str | None:
             return "torch.fx traces it"
         if kind not in _PLAIN and isinstance(leaf, torch.Tensor):
             return f"an argument is a {kind.__name__}"
-        if dual and isinstance(leaf, torch.Tensor) and forward_ad.unpack_dual(leaf).tangent is not None:
+        if dual and has_tangent((leaf,)):
             return "an argument has a tangent"
     return None
+
+
+def has_tangent(leaves: Iterable[Any]) -> bool:
+    """Whether one of a call's arguments has a tangent at the current level of forward-mode differentiation."""
+    return forward_levels["_current_level"] >= 0 and any(isinstance(v, torch.Tensor) and forward_ad.unpack_dual(v).tangent is not None for v in leaves)
+
+
+def is_about_numbers(leaves: Iterable[Any]) -> bool:
+    """Whether a call that Dynamo has compiled, under a mode or at a level of forward-mode differentiation, is one that kernels know all of."""
+    return not has_tangent(leaves) and not any(isinstance(m, FakeTensorMode) for m in _get_current_dispatch_mode_stack())
 
 
 def _transform() -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
@@ -36,6 +37,7 @@ from inferno.capture.functionalise import is_mutable
 from inferno.capture.gathered_sums import sum_gathered
 from inferno.capture.host_numbers import place_attributes
 from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
+from inferno.capture.overlapping_writes import overlapping_write, overlaps
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.specialise import specialise, varies
@@ -45,9 +47,11 @@ from inferno.capture.sums_of_products import join_products
 from inferno.capture.trained_attention import left_to_torch, trained_attention
 from inferno.capture.written_inputs import take_writes
 from inferno.errors import InfernoError, OptionError, UnsupportedOperation, level_of
+from inferno.faults import Fault, as_faults
 from inferno.options import Options, make_options
 from inferno.runtime import stats
 from inferno.runtime.build import build_text
+from inferno.runtime.call.transforms import forward_levels, is_about_numbers, modes
 from inferno.runtime.check.region_check import check_region
 from inferno.runtime.database import require_gpus
 from inferno.runtime.device import choose_target
@@ -55,7 +59,7 @@ from inferno.runtime.garbage import collection_paused
 from inferno.runtime.prepared import share
 from inferno.runtime.region.called import called_graphs, compile_called
 from inferno.runtime.region.graphs import make_graph
-from inferno.runtime.region.original import Original, Regions, count_eager, eager_region
+from inferno.runtime.region.original import Original, Regions, count_eager, eager_region, graph_fallback
 from inferno.runtime.region.region import Fallback, GraphFailed, Region, build_region, fallback_of
 from inferno.runtime.region.written_numbers import kept_writes
 from inferno.tf32 import takes_tf32
@@ -87,52 +91,55 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
     """A graph that Dynamo captured, compiled; its regions are added to ``regions``, the backward's when it is first needed."""
     held = [n.meta["grapharg"].example for n in graph.graph.nodes if n.op == "placeholder" and n.meta.get("grapharg") is not None]
     captured = _Captured(options, Regions(regions), Original(graph), _device(graph))
-    _replace_functions(graph)
-    sets = [n for n in graph.graph.nodes if sets_data(n)]
-    for node in sets:
-        if not sets_as_it_lies(node):
-            return _run_as_it_is(captured, node, "it gives a tensor memory in which it lies otherwise", regions)
-    compiler = aot_autograd(
-        fw_compiler=functools.partial(_compile, captured, "forward"),
-        bw_compiler=functools.partial(_compile, captured, "backward"),
-        inference_compiler=functools.partial(_compile, captured, "inference"),
-        decompositions=table(),
-        partition_fn=functools.partial(partition_training, last=lambda joint: choose_target(options.target, _device(joint)).kind == "nvptx"),
-        # It knows no other way to give a tensor another's memory.  What is checked is run twice, of the same inputs.
-        keep_inference_input_mutations=bool(sets) or not options.check,
-    )
-    # AOTAutograd copies a gradient to memory of its output's strides, where elements that overlap would be each other's.
-    (output,) = (n for n in graph.graph.nodes if n.op == "output")
-    apart = not any(_overlaps(n.meta.get("example_value")) for n in output.all_input_nodes)
-    guess = apart and torch._functorch.config.guess_tangent_strides_as_outputs
-    with kept_writes(graph), results_as_views(), torch._functorch.config.patch(guess_tangent_strides_as_outputs=guess):
-        try:
-            compiled = compiler(graph, inputs)
-        except GraphFailed as error:
-            compiled = captured.give_up(str(error))
-        except (AssertionError, RuntimeError) as error:
-            said = next((text for text in _UNHANDLED if text in str(error)), None)
-            if said is None:
-                raise
-            last = next(n for n in reversed(graph.graph.nodes) if n.op == "call_function" or n.op == "call_method")
-            reason = said + str(error).partition(said)[2].rstrip(".")
-            return _run_as_it_is(captured, last, " ".join(reason.split()), regions)
+    try:
+        with as_faults("compiling a graph", leave=(TorchDynamoException,)):
+            compiled = _differentiate(captured, graph, inputs)
+    except (GraphFailed, Fault) as error:
+        if not options.fallback:
+            raise
+        compiled = captured.give_up(str(error))
 
     def run(*given: Any) -> Any:
+        if (forward_levels["_current_level"] >= 0 or modes()) and not is_about_numbers(given):
+            return captured.plain(*given)
         return (captured.instead or compiled)(*given)
 
     run.inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
     return run
 
 
-def _run_as_it_is(captured: "_Captured", node: Node, reason: str, regions: list[tuple[str, Region]]) -> Callable:
-    """The graph in eager, for the sake of one operation."""
-    fallback = fallback_of(node, f"{reason}, and all of its graph runs beside it")
-    if not captured.options.fallback:
-        raise UnsupportedOperation(f"{fallback.operation} is not supported: {fallback.reason}")
-    run = captured.run_original(fallback, logging.INFO)
-    run.inferno_graph = make_graph(regions, [])
-    return run
+def _differentiate(captured: "_Captured", graph: GraphModule, inputs: Sequence[Any]) -> Callable:
+    """What computes a graph, and its gradients, by the graphs that AOTAutograd makes of it."""
+    _replace_functions(graph)
+    sets = [n for n in graph.graph.nodes if sets_data(n)]
+    for node in sets:
+        if not sets_as_it_lies(node):
+            return captured.run_as_it_is(node, "it gives a tensor memory in which it lies otherwise")
+    if found := overlapping_write(graph.graph):
+        return captured.run_as_it_is(*found)
+    compiler = aot_autograd(
+        fw_compiler=functools.partial(_compile, captured, "forward"),
+        bw_compiler=functools.partial(_compile, captured, "backward"),
+        inference_compiler=functools.partial(_compile, captured, "inference"),
+        decompositions=table(),
+        partition_fn=functools.partial(partition_training, last=lambda joint: choose_target(captured.options.target, _device(joint)).kind == "nvptx"),
+        # It knows no other way to give a tensor another's memory.  What is checked is run twice, of the same inputs.
+        keep_inference_input_mutations=bool(sets) or not captured.options.check,
+    )
+    # AOTAutograd copies a gradient to memory of its output's strides, where elements that overlap would be each other's.
+    (output,) = (n for n in graph.graph.nodes if n.op == "output")
+    apart = not any(overlaps(n.meta.get("example_value")) for n in output.all_input_nodes)
+    guess = apart and torch._functorch.config.guess_tangent_strides_as_outputs
+    with kept_writes(graph), results_as_views(), torch._functorch.config.patch(guess_tangent_strides_as_outputs=guess):
+        try:
+            return compiler(graph, inputs)
+        except (AssertionError, RuntimeError) as error:
+            said = next((text for text in _UNHANDLED if text in str(error)), None)
+            if said is None:
+                raise
+            last = next(n for n in reversed(graph.graph.nodes) if n.op == "call_function" or n.op == "call_method")
+            reason = said + str(error).partition(said)[2].rstrip(".")
+            return captured.run_as_it_is(last, " ".join(reason.split()))
 
 
 @dataclass
@@ -147,40 +154,52 @@ class _Captured:
     device: torch.device
     instead: Callable | None = None
 
+    @functools.cached_property
+    def plain(self) -> Callable:
+        """The original operations as a function."""
+        return self.original.module().forward
+
     def give_up(self, reason: str) -> Callable:
         """The original operations, which run from now on."""
         if self.instead is None:
             self.instead = self.run_original(self.original.fallback(f"{reason}; these are torch's own in its place"), logging.WARNING)
         return self.instead
 
+    def give_up_late(self, reason: str, graph: GraphModule) -> Callable[[list[Any]], list[Any]]:
+        """As ``give_up`` from the next call on; what runs an ATen ``graph`` in eager for the call under way."""
+        self.give_up(reason)
+        region = eager_region(graph.forward, graph_fallback(graph.graph, reason), self.device)
+        return lambda values: list(region.run(values))
+
+    def run_as_it_is(self, node: Node, reason: str) -> Callable:
+        """The original operations, for the sake of one of them."""
+        fallback = fallback_of(node, f"{reason}, and all of its graph runs beside it")
+        if not self.options.fallback:
+            raise UnsupportedOperation(f"{fallback.operation} is not supported: {fallback.reason}")
+        return self.run_original(fallback, logging.INFO)
+
     def run_original(self, fallback: Fallback, level: int) -> Callable:
         self.regions.clear()
-        region = count_eager(eager_region(self.original.module(), fallback, self.device), level)
+        region = count_eager(eager_region(self.plain, fallback, self.device), level)
         self.regions.append(("eager", region))
         return lambda *given: region.run(list(given))
-
-
-def _overlaps(value: Any) -> bool:
-    """Whether elements of a tensor may share memory, as those of ``unfold`` do; of sizes that vary AOTAutograd asks for no strides."""
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or not all(type(n) is int for n in (*value.shape, *value.stride())):
-        return False
-    end = 0
-    for stride, size in sorted((s, n) for s, n in zip(value.stride(), value.shape) if n > 1):
-        if stride <= end:
-            return True
-        end += stride * (size - 1)
-    return False
 
 
 def _compile(captured: _Captured, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
     """One ATen graph as a function of the list of its inputs, which it empties."""
     late = kind == "backward"
+    before = copy_graph(graph.graph) if late else None
     with _disable_current_modes():  # AOTAutograd's fake tensors are active: a segment's own are real
         try:
-            region = compile_graph(graph, captured.options, captured.regions, kind, late=late)
+            with as_faults(f"compiling a {kind} graph"):
+                region = compile_graph(graph, captured.options, captured.regions, kind, late=late)
             run = region.run
             if region.failed:
                 captured.give_up(region.failed)
+        except Fault as error:
+            if before is None or not captured.options.fallback:
+                raise
+            run = captured.give_up_late(str(error), GraphModule(graph, before))
         except GraphFailed:
             raise
         except InfernoError as error:
@@ -303,8 +322,14 @@ class _Sizes:
     def _make(self, values: list[Any]) -> Callable[[list[Any]], list[Any]]:
         if self._made:
             stats.add(recompiles=1)
-        graph, places = specialise(self._graph, values)
-        region = compile_graph(graph, self._captured.options, self._captured.regions, self._kind, self._reason, late=True)
+        try:
+            with as_faults(f"compiling a {self._kind} graph for the sizes of a call"):
+                graph, places = specialise(self._graph, values)
+                region = compile_graph(graph, self._captured.options, self._captured.regions, self._kind, self._reason, late=True)
+        except Fault as error:
+            if not self._captured.options.fallback:
+                raise
+            return self._captured.give_up_late(str(error), self._graph)
         if region.failed:
             self._captured.give_up(region.failed)
 
@@ -321,7 +346,7 @@ class _Sizes:
             raise UnsupportedOperation(f"the model's call is not compiled: {reason}. fallback=True runs further sizes in eager")
         if self._beyond is None:
             fallback = fallback_of(next(n for n in self._graph.graph.nodes if n.op == "call_function"), reason)
-            self._beyond = count_eager(eager_region(self._graph, fallback, _device(self._graph)), logging.INFO)
+            self._beyond = count_eager(eager_region(self._graph.forward, fallback, _device(self._graph)), logging.INFO)
             self._captured.regions.append(("eager", self._beyond))
         return list(self._beyond.run(values))
 

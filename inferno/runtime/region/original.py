@@ -76,7 +76,7 @@ def graph_fallback(graph: Graph, reason: str) -> Fallback:
 
 
 def eager_region(operations: Callable, fallback: Fallback, device: torch.device) -> Region:
-    """What ``operations`` compute of the list of a region's inputs, in eager: one step."""
+    """What ``operations`` compute of the list of a region's inputs, in eager: one step.  (A graph's ``forward``: its call would print each error.)"""
     scope: dict[str, Any] = {"operations": operations}
     exec(compile(_TEXT, "<inferno region>", "exec"), scope)
     return Region(scope["region"], _TEXT, (), (fallback,), 0.0, device, (fallback,), _STARTS)

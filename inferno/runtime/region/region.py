@@ -36,6 +36,7 @@ from inferno.capture.take_sizes import Source, take_sizes
 from inferno.capture.whole_sizes import make_sizes_whole
 from inferno.capture.written_inputs import find_places
 from inferno.errors import CompileError, InfernoError, NoLowering, UnsupportedOperation
+from inferno.faults import Fault, as_faults
 from inferno.runtime.program import Program
 from inferno.runtime.region.generator import generator_of
 from inferno.runtime.region.segment import Segment
@@ -141,6 +142,8 @@ def build_region(
             lost = lost or _why_lost(pieces, pieces[i], faults, error)
             if lost and has_original:
                 raise GraphFailed(lost) from error
+            if isinstance(error, Fault):
+                log.warning("%s; what it failed on runs in eager", error)
             refused.update(culprits)
         pieces = partition(graph, refused)
     segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs, given, writes.get(i, {})) for i, low in lowered.items()}
@@ -247,7 +250,7 @@ def _lower_all(
             continue
         try:
             lowered[i] = _lower(part, ranges, limits, writes.get(i, {}).values())
-        except UnsupportedOperation as error:
+        except (UnsupportedOperation, Fault) as error:
             failed[i] = error
     return lowered, failed
 
@@ -259,15 +262,12 @@ def _build(
     failed = {} if not failures else {i: failures[key] for i, low in lowered.items() if (key := text_without_names(low.text)) in failures}
     new = dict.fromkeys(low.text for i, low in lowered.items() if low.text not in built and i not in failed)
     with ThreadPoolExecutor(_THREADS) as threads:
-        futures = {text: threads.submit(build, text) for text in new}
+        futures = {text: threads.submit(as_faults("compiling a piece")(build), text) for text in new}
     for text, future in futures.items():
-        error = future.exception()
-        if error is None:
+        try:
             built[text] = future.result()
-        elif isinstance(error, InfernoError):
+        except InfernoError as error:
             failed.update({i: error for i, low in lowered.items() if low.text == text})
-        else:
-            raise error
     return failed
 
 
@@ -284,8 +284,9 @@ def _culprits(
         try:
             part = extract(Piece(True, (node,)), refused)
             text = _lower(part, ranges).text if part.outputs else ""
-        except UnsupportedOperation as alone:
+        except (UnsupportedOperation, Fault) as alone:
             found[node] = _reason(alone)
+            faults += [node] if isinstance(alone, Fault) else []
             continue
         if text:
             places[node] = text_without_names(text)
