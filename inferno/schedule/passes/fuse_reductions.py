@@ -77,7 +77,7 @@ class _Program(Rewrite):
         return rewrite_calls(self.main, lambda head: self.kind(head) not in (None, "copy") and _fuse(self, head))
 
     def forget(self) -> None:
-        """What is known of operations, which are found by what they say."""
+        """Forget what is known of operations: some are erased, and their places may be others' (see ``inferno.mlir``)."""
         self.makers, self.meeting, self.known = {}, {}, {}
 
     def meeting_at(self, value: ir.Value) -> list[ir.Operation]:
