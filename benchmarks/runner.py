@@ -74,10 +74,14 @@ def run(options: Run) -> int:
     begin = time.perf_counter()
     if options.suite not in SUITES:
         raise OptionError(f"unknown suite {options.suite!r}; the suites are {', '.join(SUITES)}")
+    if options.kernels < 0 or not options.budget > 0:
+        name, expected = ("budget", "seconds above 0") if options.kernels >= 0 else ("kernels", "a number of kernels")
+        raise OptionError(f"--{name}: expected {expected}, got {getattr(options, name)}")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     seed = int(time.time()) // 3600 if options.seed is None else options.seed
     cases = select(cases_of(options.suite, seed), options.only, options.shard, options.sample, seed)
     path = (Path(options.out) if options.out else RESULTS) / machine() / f"{options.suite}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)  # a folder that cannot be is known before anything is timed
     kept = _kept(path)
     if options.resume:
         cases = [c for c in cases if "times" not in kept.get(c.name, {})]

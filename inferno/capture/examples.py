@@ -30,6 +30,6 @@ def _parameters(model: Any) -> inspect.Signature | None:
             return None
         model = model.forward
     try:
-        return inspect.signature(model)
+        return inspect.signature(model, follow_wrapped=False)  # a decorator may take more than what it wraps
     except (TypeError, ValueError):
         return None

@@ -5,6 +5,7 @@ random weights.  Those are made on the device and in the dtype asked for, so tha
 """
 
 import inspect
+import os
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ def make_sizes(dtype: str | None, batch: int | None, sequence: int | None) -> Si
 
 def load_model(name: str, sizes: Sizes, device: str) -> tuple[torch.nn.Module, dict[str, Any]]:
     """The model on ``device``, in eval mode, and keyword arguments to call it with.  InputError where there is none of that name."""
+    if not os.path.exists(name) and (name.startswith(("/", ".", "~")) or name.count("/") > 1):  # an id is NAME or OWNER/NAME
+        raise InputError(f"{name}: no such file or folder; expected file.py:Model, or a Hugging Face model's id or folder")
     try:
         import transformers
     except ImportError as error:

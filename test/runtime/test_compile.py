@@ -1,5 +1,6 @@
 """``inferno.compile`` as a user meets it, on the cpu target."""
 
+import functools
 import threading
 from collections import namedtuple
 
@@ -64,6 +65,23 @@ def test_examples_that_the_model_does_not_take(net, inputs, kwargs, message):
     """They went to Dynamo, which captures at the first call."""
     with pytest.raises(inferno.InputError, match=message):
         inferno.compile(net, inputs, kwargs=kwargs)
+
+
+def test_a_decorator_takes_more_than_what_it_wraps():
+    """As those of transformers do, which take ``return_dict``."""
+    def doubled(function):
+        @functools.wraps(function)
+        def wrapper(*args, double=False, **kwargs):
+            return function(*args, **kwargs) * (2 if double else 1)
+        return wrapper
+
+    class Model(nn.Module):
+        @doubled
+        def forward(self, x):
+            return x + 1
+
+    x = torch.ones(3)
+    assert inferno.compile(Model(), (x,), kwargs={"double": True})(x, double=True).tolist() == [4, 4, 4]
 
 
 def test_unknown_stage_lists_the_stages(compiled):

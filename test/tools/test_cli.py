@@ -136,6 +136,11 @@ def test_bad_files_are_input_errors(capsys, tmp_path, text, message):
     (["compile", "-c", MATMUL, "model.py:Net"], 2, "expected one subject, got 'model.py:Net' and the text after -c"),
     (["bench", "small", "--only", "no such case"], 2, "--only: expected a part of a case's name, got 'no such case'"),
     (["bench", "small", "--sample", "-1"], 2, "--sample: expected a number of cases, got -1"),
+    (["bench", "small", "--kernels", "-3"], 2, "--kernels: expected a number of kernels, got -3"),
+    (["bench", "small", "--budget", "0"], 2, "--budget: expected seconds above 0, got 0.0"),
+    (["bench", "small", "--out", "/proc/none"], 1, "inferno: /proc/none: No such file"),
+    (["compile", "/none/such"], 1, "InputError: /none/such: no such file or folder; expected file.py:Model"),
+    (["compile", "none/such/folder"], 1, "InputError: none/such/folder: no such file or folder"),
     (["bench", "nope"], 2, "the suites are dynamic, matmul-relu"),
 ])
 def test_errors(capsys, arguments, code, message):
