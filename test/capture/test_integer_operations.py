@@ -173,3 +173,18 @@ def test_what_is_left_of_integers_to_torch_is_nothing(dtype):
     for mine, theirs in zip(compiled(x), model(x), strict=True):
         assert mine.dtype == theirs.dtype
         torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("floats", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("integers", [torch.int16, torch.int32, torch.int64], ids=str)
+def test_integers_beside_short_floats_are_rounded_first(integers, floats):
+    """As in a comparison: what is equal differs by nothing, and a number that is infinite in 16 bits is so in a quotient."""
+    n = torch.tensor([2049, 257, -257, -2049, 31745, 5] + [70000, 2**31 - 1] * (integers != torch.int16), dtype=integers)
+    x = torch.tensor([2048, 256, -256, -2048, torch.inf, 2, torch.inf, 3], dtype=floats)[:len(n)]
+
+    def model(n, x):
+        return n - x, x - n, n % x, x % n, n // x, n / x, x / n, n * x, n == x, n < x, torch.maximum(n, x), torch.where(n > x, n, x), torch.atan2(n, x)
+
+    compiled = inferno.compile(model, (n, x), target="cpu", fallback=False)
+    for mine, theirs in zip(compiled(n, x), model(n, x), strict=True):
+        torch.testing.assert_close(mine, theirs, equal_nan=True)

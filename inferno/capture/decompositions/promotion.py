@@ -1,6 +1,7 @@
 """Operands of several types are of the type that they are computed in before the operation: the import takes bytes for signed numbers where the result has
 more bits, compares the two 16-bit floats as one of them, and has no bytes of booleans; remainders of floats and integers lose the sign of one, what
-integers become by a float alone is not known there, and numbers of more bits than the integers beside them keep these."""
+integers become by a float alone is not known there, numbers of more bits than the integers beside them keep these, and integers beside 16-bit floats are
+not rounded."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,11 @@ def _is_mixed(dtypes: set[torch.dtype], wanted: torch.dtype, always: bool) -> bo
     bytes = wanted in _BYTES and torch.bool in dtypes
     narrowed = _is_integer(wanted) and any(d.itemsize > wanted.itemsize for d in dtypes)
     return always or bytes or narrowed or (torch.uint8 in dtypes and wanted != torch.uint8) or dtypes >= _SHORT
+
+
+def _rounds(dtypes: set[torch.dtype], wanted: torch.dtype) -> bool:
+    """Whether integers are rounded to 16 bits before they are computed with: 2049 is 2048 in float16."""
+    return wanted in _SHORT and any(_is_integer(d) and d.itemsize > 1 for d in dtypes)
 
 
 def _is_integer(dtype: torch.dtype) -> bool:
@@ -58,7 +64,7 @@ def _promoted(operator: Any, first: int = 0, kind: KIND = KIND.NO_OPMATH, always
         wanted = elementwise_dtypes(*numbers, type_promotion_kind=kind)[1]
         given = [_in_type(v, wanted) for v in args] if operator in _BY_NUMBER else list(args)
         wide = any(type(v) is int and v != w for v, w in zip(args, given))
-        if not wide and not _is_mixed(dtypes, wanted, always):
+        if not wide and not _is_mixed(dtypes, wanted, always or _rounds(dtypes, wanted)):
             return NotImplemented
         alike = tree_map(lambda v: v.to(wanted) if isinstance(v, Tensor) else v, given[first:])
         return operator(*args[:first], *alike, **kwargs)
