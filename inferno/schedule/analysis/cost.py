@@ -7,6 +7,7 @@ from typing import Any
 from inferno.mlir import constant_number, func, ir, walk
 from inferno.passes.shapes import shape
 from inferno.schedule.analysis.kept_operands import COPY, PARTS, kept
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.analysis.written_parts import touched_elements
 from inferno.symbolic import Int, hint, product
 from inferno.target import SECTOR
@@ -48,7 +49,8 @@ def clusters_at_once(blocks: int, multiprocessors: int) -> int:
     return {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 16: 7}[blocks] * multiprocessors // 132
 
 
-def moved_bytes(contraction, at: At = hint, more=()) -> int:
+@kept_with
+def moved_bytes(contraction, at: At = hint, more: tuple = ()) -> int:
     """Bytes of all tensors that a ``Contraction`` reads or writes, each once, and of ``more``."""
     c = contraction
     moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations), *more]

@@ -1,7 +1,7 @@
 """What a kernel computes that is the gradient of a depthwise convolution's weight: for each channel and tap a sum over the places of all images."""
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 
 from inferno.mlir import func
@@ -67,20 +67,20 @@ class TapKernel:
     def sizes(self) -> tuple[int, ...]:
         return self.contraction.sizes
 
-    @property
+    @cached_property
     def channels(self) -> int:
         return self.sizes[self.channel] if self.channel is not None else 1
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Images."""
         return prod(self.sizes[d] for d in self.images)
 
-    @property
+    @cached_property
     def taps(self) -> int:
         return self.down.taps * self.along.taps
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Bytes of an element."""
         return bit_width(self.image.element) // 8

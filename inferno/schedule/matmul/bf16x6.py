@@ -269,7 +269,7 @@ def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Tar
     time = _START + max(_LEAST, rounds * ceil(at(tiling.k_steps(DEPTH)) / s.split) * step * slower) + rounds * sums / _FINISH_RATE
     time += _NEXT * (rounds - 1)
     time += _CLUSTER + (s.split - 1) * sums / _EXCHANGE_RATE if s.split > 1 else 0
-    memory = moved_bytes(c, at, more) / MEMORY_RATE
+    memory = moved_bytes(c, at, tuple(more)) / MEMORY_RATE
     copies = sum(2 + 8 * at(product(o.shape)) / MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     return max(time, memory) + copies
 

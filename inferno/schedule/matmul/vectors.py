@@ -208,7 +208,7 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: 
 
     # The last blocks may be too few to keep memory busy.
     last = blocks % at_once if s.threads > 32 or blocks < at_once else 0  # those of one warp begin as others end
-    memory = moved_bytes(c, at, more) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
+    memory = moved_bytes(c, at, tuple(more)) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
     loading = _loads(s, c, at, factors) * _LOAD + _lines(s, c, at) / CLOCK
     work = blocks * s.threads / 32 * max(_instructions(s, c, at, factors) / _ISSUED, loading) / target.multiprocessors
     memory = max(memory * _idle(s, c, at, blocks, at_once, target), blocks / _BLOCKS)

@@ -261,7 +261,7 @@ def estimate(
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW
     clocks += _HOT * products / target.multiprocessors
     held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it
-    memory = moved_bytes(c, at, () if second is None else [a for a in second.reads if a.argument not in held]) / MEMORY_RATE
+    memory = moved_bytes(c, at, () if second is None else tuple(a for a in second.reads if a.argument not in held)) / MEMORY_RATE
     memory += read_again(s, c, tiling, at) if second is None and not few else 0
     if few or s.registers:
         memory *= _slowed(s, tiling, width, target, at, columns)

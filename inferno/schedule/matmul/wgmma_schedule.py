@@ -203,7 +203,8 @@ def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | Non
     raw = sum(raw_bytes(s, tiling, s.row // (bit_width(c.lhs.element) // 8)))
     rhs = height(s.tile_n, tiling.rhs.along_k, s.panel)
     for stages in range(s.stages, 1, -1):
-        made = replace(s, stages=stages, raw=min(s.raw, max(2, stages)))
+        slots = min(s.raw, max(2, stages))
+        made = s if (stages, slots) == (s.stages, s.raw) else replace(s, stages=stages, raw=slots)
         shared = made.shared(raw, rhs)
         if shared.total <= shared_of_block(s, target):
             return made if s.split == 1 or s.sends or s.tile_m * s.tile_n * 4 <= shared.results else None
