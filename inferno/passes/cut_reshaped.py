@@ -42,7 +42,24 @@ def _groups(cut: ir.Operation, view: ir.Operation) -> Iterator[list[int] | None]
     return (next(groups) if d in kept else None for d in range(cut.operands[0].type.rank))
 
 
+def _restored(cut: ir.Operation, view: ir.Operation) -> ir.Value | None:
+    """The slice alone, where a view restores dimensions of one element that the slice leaves out: what is cut stays as it is, for who makes it."""
+    left, parts, stays = list(shape(view.results[0])), _parts(cut), []
+    for _, count, _ in parts:
+        stays.append(left[:1] == [count])
+        if stays[-1]:
+            left = left[1:]
+        elif count != 1:
+            return None
+    if left:
+        return None
+    with ir.InsertionPoint(view), view.location:
+        return extract(cut.operands[0], parts, stays)
+
+
 def _expanded(cut: ir.Operation, view: ir.Operation) -> ir.Value | None:
+    if (restored := _restored(cut, view)) is not None:
+        return restored
     source, wanted = cut.operands[0], shape(view.results[0])
     sizes: list[Int] = []
     groups: list[list[int]] = []

@@ -31,7 +31,7 @@ class SimulatedBundles(SimulatedModel):
 
     def __init__(self, function, args, dynamic_shapes=None) -> None:
         captured = capture(function, args, {}, dynamic_shapes)
-        fused, constants = _fuse(captured)
+        fused, constants = _fuse(captured, expand=True)
         with idle_context(), ir.Location.unknown():
             module = ir.Module.parse(fused)
             module.operation.attributes[BUNDLE] = ir.UnitAttr.get()

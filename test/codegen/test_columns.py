@@ -179,7 +179,9 @@ def test_few_points_have_more_rows_side_by_side(points, across):
     ((4, 19, 256, 512), False, f"across = 128 : i64, {HELD}, run = 1 : i64, sends = false, threads = 128 : i64, unroll = 19 : i64, vector = 2"),
     ((1, 19, 128, 128), False, f"across = 8 : i64, {HELD}, run = 1 : i64, sends = false, threads = 64 : i64, unroll = 3"),
     ((2, 19, 16, 16), False, f"across = 8 : i64, {HELD}, run = 1 : i64, sends = false, threads = 64 : i64, unroll = 3"),
-    ((1, 4, 9, 59), False, "across = 16 : i64, approximate = true, cluster = 1"),  # of an odd number, neither
+    # Few points of an odd number of rows: each row is a thread's alone.
+    ((1, 4, 9, 59), False, f"across = 128 : i64, {HELD}, run = 1 : i64, sends = false, threads = 128 : i64, unroll = 4 : i64, vector = 1"),
+    ((1, 40, 9, 59), False, f"across = 4 : i64, {HELD}, run = 1 : i64, sends = false, threads = 64 : i64, unroll = 3 : i64, vector = 1"),
     ((2, 80, 32, 32), False, f"across = 8 : i64, {HELD}, run = 1 : i64, sends = false, threads = 128 : i64, unroll = 5"),
     ((1, 96, 56, 56), True, f"across = 4 : i64, {HELD}, run = 2 : i64, sends = false, threads = 64 : i64, unroll = 6"),
 ])

@@ -68,3 +68,33 @@ func.func @dropped(%x: tensor<3x10x48xf32>) -> tensor<10x4x8xf32> {
   %b = tensor.expand_shape %a [[0], [1, 2]] output_shape [10, 4, 8] : tensor<10x32xf32> into tensor<10x4x8xf32>
   return %b : tensor<10x4x8xf32>
 }
+
+// -----
+
+// Dimensions of one element that the slice leaves out and the reshape restores: what is cut, here of what a sort makes, is not reshaped for them.
+// CHECK-LABEL: func.func @restored
+// CHECK-NEXT: %[[A:.*]] = tensor.extract_slice %arg0[0, 299] [3, 1] [1, 1] : tensor<3x500xf32> to tensor<3x1xf32>
+// CHECK-NEXT: %[[B:.*]] = tensor.extract_slice %arg1[0, 2, 0] [4, 5, 1] [1, 1, 1] : tensor<4x90x1xf32> to tensor<4x5x1xf32>
+// CHECK-NEXT: %[[C:.*]] = tensor.extract_slice %arg1[0, 7, 0] [4, 1, 1] [1, 1, 1] : tensor<4x90x1xf32> to tensor<4x1xf32>
+// CHECK-NEXT: return %[[A]], %[[B]], %[[C]]
+func.func @restored(%x: tensor<3x500xf32>, %y: tensor<4x90x1xf32>) -> (tensor<3x1xf32>, tensor<4x5x1xf32>, tensor<4x1xf32>) {
+  %a = tensor.extract_slice %x[0, 299] [3, 1] [1, 1] : tensor<3x500xf32> to tensor<3xf32>
+  %b = tensor.expand_shape %a [[0, 1]] output_shape [3, 1] : tensor<3xf32> into tensor<3x1xf32>
+  %c = tensor.extract_slice %y[0, 2, 0] [4, 5, 1] [1, 1, 1] : tensor<4x90x1xf32> to tensor<4x5xf32>
+  %d = tensor.expand_shape %c [[0], [1, 2]] output_shape [4, 5, 1] : tensor<4x5xf32> into tensor<4x5x1xf32>
+  %e = tensor.extract_slice %y[0, 7, 0] [4, 1, 1] [1, 1, 1] : tensor<4x90x1xf32> to tensor<4xf32>
+  %f = tensor.expand_shape %e [[0, 1]] output_shape [4, 1] : tensor<4xf32> into tensor<4x1xf32>
+  return %b, %d, %f : tensor<3x1xf32>, tensor<4x5x1xf32>, tensor<4x1xf32>
+}
+
+// -----
+
+// More of them than the slice leaves out.
+// CHECK-LABEL: func.func @more_ones
+// CHECK-NEXT: tensor.expand_shape %arg0
+// CHECK-NEXT: tensor.extract_slice {{.*}} to tensor<3x1x1xf32>
+func.func @more_ones(%x: tensor<3x500xf32>) -> tensor<3x1x1xf32> {
+  %a = tensor.extract_slice %x[0, 299] [3, 1] [1, 1] : tensor<3x500xf32> to tensor<3xf32>
+  %b = tensor.expand_shape %a [[0, 1, 2]] output_shape [3, 1, 1] : tensor<3xf32> into tensor<3x1x1xf32>
+  return %b : tensor<3x1x1xf32>
+}

@@ -149,3 +149,34 @@ module {
     return %2, %1#1 : tensor<9xf32>, tensor<8xf32>
   }
 }
+
+// -----
+
+// A part of another argument is read beside it; a part of the same argument is not where the result goes.
+
+// CHECK-LABEL: func.func private @beside_part
+// CHECK-SAME: inferno.overwrites = array<i64: 0>
+// CHECK-LABEL: func.func private @own_part
+// CHECK-NOT: inferno.overwrites
+#row = affine_map<(d0, d1) -> (d0, d1)>
+#one = affine_map<(d0, d1) -> (d0)>
+module {
+  func.func private @beside_part(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>, %to: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %part = tensor.extract_slice %b[0, 3] [4, 1] [1, 1] : tensor<4x8xf32> to tensor<4xf32>
+    %0 = linalg.generic {indexing_maps = [#row, #one, #row], iterator_types = ["parallel", "parallel"]} ins(%a, %part : tensor<4x8xf32>, tensor<4xf32>) outs(%to : tensor<4x8xf32>) {
+    ^bb0(%in: f32, %x: f32, %out: f32):
+      %1 = arith.addf %in, %x : f32
+      linalg.yield %1 : f32
+    } -> tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+  func.func private @own_part(%a: tensor<4x8xf32>, %to: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %part = tensor.extract_slice %a[0, 3] [4, 1] [1, 1] : tensor<4x8xf32> to tensor<4xf32>
+    %0 = linalg.generic {indexing_maps = [#row, #one, #row], iterator_types = ["parallel", "parallel"]} ins(%a, %part : tensor<4x8xf32>, tensor<4xf32>) outs(%to : tensor<4x8xf32>) {
+    ^bb0(%in: f32, %x: f32, %out: f32):
+      %1 = arith.addf %in, %x : f32
+      linalg.yield %1 : f32
+    } -> tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+}

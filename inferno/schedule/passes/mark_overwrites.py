@@ -11,7 +11,7 @@ writes the new cache goes behind the other.
 
 from inferno.mlir import backward_slice, func, ir, owner, users
 from inferno.passes.generics import body, is_elementwise, maps, yielded
-from inferno.passes.programs import VIEWS, callee, find_main, readers, root_of
+from inferno.passes.programs import VIEWS, callee, find_main, readers, root_of, whole_of
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.cost import example_bytes
 from inferno.schedule.analysis.written_parts import writes_parts
@@ -58,14 +58,14 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
     if (begin := _begins_as(kernel, generator)) is not None:
         return begin
     block, count = kernel.regions[0].blocks[0], len(kernel.type.results)
-    operations = [o.operation for o in block.operations if o.operation.name not in ("arith.constant", "func.return")]
+    operations = [o.operation for o in block.operations if o.operation.name not in ("arith.constant", "func.return") and not _is_part_read(o.operation)]
     if not count or sum(len(o.results) for o in operations) != count or not all(map(is_elementwise, operations)):
         return []
     if len(operations) > 1 and (not _is_bundle(kernel) or any(r in o.operands for o in operations for p in operations for r in p.results)):
         return []  # which may read again what it computes the next result of
     arguments, returned = list(block.arguments), list(block.operations[len(block.operations) - 1].operands)
     op, destination = owner(returned[result]), arguments[len(arguments) - count + result]
-    if op is None:
+    if op is None or op not in operations:
         return []
     operands, accesses, place = list(op.operands), maps(op), list(op.results).index(returned[result])
     own = len(operands) - len(op.results) + place
@@ -78,6 +78,11 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
     ]
     needed = _needed(op, place) if found and len(op.results) > 1 else ()
     return [i for i in found if len(op.results) == 1 or any(v == arguments[i] for v in needed)]
+
+
+def _is_part_read(op: ir.Operation) -> bool:
+    """Whether an operation is a part of an argument, or the argument in another shape: it computes nothing, and that argument is none to overwrite."""
+    return op.name in (*VIEWS, "tensor.extract_slice") and isinstance(whole_of(op.operands[0]), ir.BlockArgument)
 
 
 def are_alike(one: ir.Value, other: ir.Value) -> bool:
