@@ -19,6 +19,7 @@ from inferno.passes.generics import REDUCTION, inputs, is_copy, is_elementwise, 
 from inferno.passes.name_symbols import expand
 from inferno.passes.parts import taken_by
 from inferno.passes.programs import RESHAPES, readers, root_of
+from inferno.passes.selected_products import product_of
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
 _MOST_LOOPS = 8  # of an operation that is made: a limit to the reshapes that may be split ever finer (no measurement chose it)
@@ -156,12 +157,14 @@ def _reduces(op: ir.Operation) -> bool:
 
 
 def _is_map(op: ir.Operation | None) -> bool:
-    """Whether it is an elementwise operation of known sizes whose loops may be split, and not the end of a contraction or convolution."""
+    """Whether it is an elementwise operation of known sizes whose loops may be split, and not the end of a contraction or convolution, or what selects
+    of a product of all matrices: one kernel computes what is selected, of loops as the product has them."""
     if not is_elementwise(op) or len(op.results) != 1 or (is_widening(op) and any(map(is_sum_of_products, users(op.results[0])))):
         return False
     plain = (ir.AffineDimExpr, ir.AffineConstantExpr)
     known = all(not isinstance(v.type, ir.RankedTensorType) or v.type.has_static_shape for v in op.operands)
-    return known and all(isinstance(e, plain) for m in maps(op) for e in m.results) and ended_contraction(op, reshaped=True) is None
+    simple = known and all(isinstance(e, plain) for m in maps(op) for e in m.results)
+    return simple and ended_contraction(op, reshaped=True) is None and product_of(op) is None
 
 
 def _feeds_product(maker: ir.Operation, reader: ir.Operation) -> bool:
