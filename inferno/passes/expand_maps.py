@@ -19,6 +19,7 @@ from inferno.passes.generics import REDUCTION, inputs, is_copy, is_elementwise, 
 from inferno.passes.name_symbols import expand
 from inferno.passes.parts import taken_by
 from inferno.passes.programs import RESHAPES, readers, root_of
+from inferno.passes.selected_products import product_of
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
 _MOST_LOOPS = 8  # of an operation that is made: a limit to the reshapes that may be split ever finer (no measurement chose it)
@@ -37,7 +38,7 @@ def expand_maps(module: ir.Module) -> None:
         read = _erase_unread(walk(module.operation, "linalg.generic", *RESHAPES))
         views = _join_equal([op for op in read if op.name != "linalg.generic"])
         # A change erases what is before the view, which was visited, and makes views that the next round comes to.
-        changed = sum(_flatten_once(v) or _exchange(v) or _split_maker(v) or _split_reader(v) for v in views)
+        changed = sum(_flatten_once(v) or _exchange(v) or split_maker(v) is not None or _split_reader(v) for v in views)
         left -= changed
 
 
@@ -140,7 +141,7 @@ def _meets(first: ir.Operation, last: ir.Operation, sums: bool = False) -> bool:
     found = list(users(last.results[0]))
     if sums and first == last and _is_cut(last.results[0]):
         return True
-    return bool(found) and all((sums and _reduces(u)) or (_is_map(u) and not _feeds_product(maker, u)) for u in found)
+    return bool(found) and all((sums and reduces(u)) or (_is_map(u) and not _feeds_product(maker, u)) for u in found)
 
 
 def _is_cut(value: ir.Value) -> bool:
@@ -149,19 +150,21 @@ def _is_cut(value: ir.Value) -> bool:
     return bool(cuts) and all(t is not None for _, t in cuts) and sum(prod(n for _, n, _ in t) for _, t in cuts) <= prod(value.type.shape)
 
 
-def _reduces(op: ir.Operation) -> bool:
+def reduces(op: ir.Operation) -> bool:
     """Whether it is a reduction of rows, and no product."""
     plain = is_generic(op) and REDUCTION in kinds(op) and not is_sum_of_products(op) and not is_convolution(op)
     return plain and all(isinstance(e, ir.AffineDimExpr) for m in maps(op) for e in m.results)
 
 
 def _is_map(op: ir.Operation | None) -> bool:
-    """Whether it is an elementwise operation of known sizes whose loops may be split, and not the end of a contraction or convolution."""
+    """Whether it is an elementwise operation of known sizes whose loops may be split, and not the end of a contraction or convolution, or what selects
+    of a product of all matrices: one kernel computes what is selected, of loops as the product has them."""
     if not is_elementwise(op) or len(op.results) != 1 or (is_widening(op) and any(map(is_sum_of_products, users(op.results[0])))):
         return False
     plain = (ir.AffineDimExpr, ir.AffineConstantExpr)
     known = all(not isinstance(v.type, ir.RankedTensorType) or v.type.has_static_shape for v in op.operands)
-    return known and all(isinstance(e, plain) for m in maps(op) for e in m.results) and ended_contraction(op, reshaped=True) is None
+    simple = known and all(isinstance(e, plain) for m in maps(op) for e in m.results)
+    return simple and ended_contraction(op, reshaped=True) is None and product_of(op) is None
 
 
 def _feeds_product(maker: ir.Operation, reader: ir.Operation) -> bool:
@@ -174,25 +177,25 @@ def _feeds_product(maker: ir.Operation, reader: ir.Operation) -> bool:
     return not (whole and sum(map(bytes_of, inputs(maker))) * _REPEATS <= made)
 
 
-def _split_maker(view: ir.Operation) -> bool:
-    """Let what makes a tensor that is split have the loops that this has then."""
+def split_maker(view: ir.Operation) -> ir.Value | None:
+    """Let what makes a tensor that is split have the loops that this has then; the tensor, None where that is left alone."""
     maker = owner(view.operands[0])
     if view.name != "tensor.expand_shape" or maker is None:
-        return False
+        return None
     user = only_user(view.results[0])
     if not _meets(view, user if user is not None and user.name == "tensor.collapse_shape" else view, sums=True):
-        return False
+        return None
     written = [ir.AffineDimExpr(e).position for e in maps(maker)[-1].results]
     sizes = view.results[0].type.shape
     parts = {written[d]: [sizes[i] for i in g] for d, g in enumerate(reassociation(view)) if len(g) > 1}
     if len(sizes) > _MOST_LOOPS or not parts:  # (one number has no loops)
-        return False
+        return None
     with ir.InsertionPoint(maker), maker.location:
         made = split(maker, parts)[0][0]
     view.results[0].replace_all_uses_with(made)
     view.erase()
     maker.erase()
-    return True
+    return made
 
 
 def _split_reader(view: ir.Operation) -> bool:

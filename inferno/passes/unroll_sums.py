@@ -8,14 +8,17 @@ A kernel of rows cannot have totals of columns as well, and those of a handful o
 """
 
 from math import prod
+from types import SimpleNamespace
 
 from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.drop_results import drop_unread
+from inferno.passes.expand_maps import reduces, split_maker
 from inferno.passes.few_terms import few_terms, loop_of_few
-from inferno.passes.fuse_elementwise import fuse_elementwise
+from inferno.passes.fuse_elementwise import fuse, fuse_elementwise
 from inferno.passes.generics import (
-    PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, loop_sizes, maps, outputs, substitute,
+    PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, loop_sizes, maps, only_user, outputs, substitute,
 )
+from inferno.passes.widen_arithmetic import mark_rounding
 
 _FEW = 4  # rows
 _SMALL = 1 << 14  # points of them
@@ -26,10 +29,15 @@ def unroll_sums(module: ir.Module) -> None:
     for op in walk(module.operation, "linalg.generic"):
         if few_terms(op) is not None:
             drop_unread(op)  # an extremum's place
-    found = [(op, loop) for op in walk(module.operation, "linalg.generic") if (loop := _loop(op)) is not None or (loop := loop_of_few(op)) is not None]
-    for op, loop in found:
+    generics = walk(module.operation, "linalg.generic")
+    small = {op: loop for op in generics if (loop := _loop(op)) is not None}
+    few = {op: loop for op in generics if op not in small and (loop := loop_of_few(op)) is not None}
+    totals = [_unroll(op, loop) for op, loop in small.items()]
+    for op, loop in few.items():
         _unroll(op, loop)
-    if found:
+    for value in totals:
+        _compute_in_readers(value)
+    if small or few:
         fuse_elementwise(module)
 
 
@@ -62,13 +70,17 @@ def _is_argument(value: ir.Value) -> bool:
 
 
 def _is_spread(value: ir.Value, made: int, points: int) -> bool:
-    """Whether maps of all points read it, or a map that they read."""
+    """Whether maps of all points read it, or a map that they read, in whatever shape; so do reductions that have taken such a map in."""
     found = list(users(value))
     for user in found:
-        if not is_elementwise(user) or any(not isinstance(n, int) for n in loop_sizes(user)):
+        if user.name == "tensor.expand_shape":
+            if not _is_spread(user.results[0], made, points):
+                return False
+            continue
+        if not (is_elementwise(user) or reduces(user)) or any(not isinstance(n, int) for n in loop_sizes(user)):
             return False
         size = prod(loop_sizes(user))
-        if size < points and not (size == made and len(user.results) == 1 and _is_spread(user.results[0], made, points)):
+        if size < points and not (is_elementwise(user) and size == made and len(user.results) == 1 and _is_spread(user.results[0], made, points)):
             return False
     return bool(found)
 
@@ -86,7 +98,8 @@ def _kinds(op: ir.Operation) -> list[str]:
     return kinds(op) if is_generic(op) else []
 
 
-def _unroll(op: ir.Operation, loop: int) -> None:
+def _unroll(op: ir.Operation, loop: int) -> ir.Value:
+    """What takes the place of a reduction's result."""
     count, left = loop_sizes(op)[loop], [d for d in range(len(kinds(op))) if d != loop]
     names = [ir.AffineDimExpr.get(left.index(d) if d != loop else 0, op.context) for d in range(len(kinds(op)))]
     start = owner(outputs(op)[0]).operands[0]
@@ -105,6 +118,27 @@ def _unroll(op: ir.Operation, loop: int) -> None:
         made = build([v for row in rows for v in row], [empty], [*read[:own] * count, read[own]], [PARALLEL] * len(left), fill, op.location)
     op.results[0].replace_all_uses_with(made.results[0])
     op.erase()
+    return made.results[0]
+
+
+def _compute_in_readers(value: ir.Value) -> None:
+    """Let reductions that read such a total, and the maps beside them, compute it, in the shape that they read: it is cheap, and their kernel then waits for
+    no other."""
+    view = only_user(value)
+    if view is not None and view.name == "tensor.expand_shape" and (split := split_maker(view)) is not None:
+        value = split
+    if not any(map(reduces, users(value))):
+        return
+    mark_rounding(owner(value))  # which all of them read
+    for reader in dict.fromkeys(users(value)):
+        while value in inputs(reader):
+            new = fuse(owner(value), reader, inputs(reader).index(value), SimpleNamespace(ip=ir.InsertionPoint(reader)))
+            if new is None:
+                break
+            for old, result in zip(reader.results, new.results):
+                old.replace_all_uses_with(result)
+            reader.erase()
+            reader = new.operation if isinstance(new, ir.OpView) else new
 
 
 def _without(map_: ir.AffineMap, loop: int) -> ir.AffineMap:

@@ -18,7 +18,7 @@ F = nn.functional
 # the shapes that tensors other than weights are transposed to.
 CASES = {
     "residual": ((8, 2), 8, ["2x8x8x8"]),
-    "inverted": ((8, 1), 9, []),
+    "inverted": ((8, 1), 8, []),
     "unet": ((8, 2), 7, ["2x8x8x3"]),
     "channels": ((8, 2), 10, []),
     "sequence": ((10, 2), 7, ["2x10x8"]),

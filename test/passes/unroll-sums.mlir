@@ -102,3 +102,44 @@ module {
     return %q : tensor<3x64xf32>
   }
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+#all = affine_map<(r, h, c) -> (r, h, c)>
+#inner = affine_map<(r, h, c) -> (h, c)>
+#heads = affine_map<(r, h, c) -> (r, h)>
+
+// Totals that are read in another shape, by a reduction that has taken a map in: it computes them.
+// CHECK-LABEL: func.func @main(%arg0: tensor<2x64xf32>)
+// CHECK-NOT: "reduction", "parallel"
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK-COUNT-2: arith.addf
+// CHECK: arith.subf
+// CHECK: arith.maximumf
+// CHECK-NOT: linalg.generic
+module {
+  func.func @main(%x: tensor<2x64xf32>) -> tensor<2x4xf32> {
+    %zero = arith.constant 0.0 : f32
+    %low = arith.constant 0xFF800000 : f32
+    %e = tensor.empty() : tensor<64xf32>
+    %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+    %s = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<2x64xf32>) outs(%s0 : tensor<64xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %y = arith.addf %a, %o : f32
+      linalg.yield %y : f32
+    } -> tensor<64xf32>
+    %xs = tensor.expand_shape %x [[0], [1, 2]] output_shape [2, 4, 16] : tensor<2x64xf32> into tensor<2x4x16xf32>
+    %ss = tensor.expand_shape %s [[0, 1]] output_shape [4, 16] : tensor<64xf32> into tensor<4x16xf32>
+    %m = tensor.empty() : tensor<2x4xf32>
+    %m0 = linalg.fill ins(%low : f32) outs(%m : tensor<2x4xf32>) -> tensor<2x4xf32>
+    %r = linalg.generic {indexing_maps = [#all, #inner, #heads], iterator_types = ["parallel", "parallel", "reduction"]} ins(%xs, %ss : tensor<2x4x16xf32>, tensor<4x16xf32>) outs(%m0 : tensor<2x4xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %d = arith.subf %a, %b : f32
+      %y = arith.maximumf %d, %o : f32
+      linalg.yield %y : f32
+    } -> tensor<2x4xf32>
+    return %r : tensor<2x4xf32>
+  }
+}

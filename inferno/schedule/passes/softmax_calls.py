@@ -95,7 +95,7 @@ def _is_softmax(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softm
     if found.exponentials is None:
         kernel, made = kernels[callee(found.total)], inputs_of(found.total)
         return _is_below(kernel, made, found, kernels)
-    edges = replace(edges_of([found.exponentials, found.total], views=True), exported=(found.total.results[0],))
+    edges = replace(edges_of([found.exponentials, found.total], views=False), exported=(found.total.results[0],))  # as these take it: in another shape, too
     kernel = joint_kernel(module, kernels, edges)
     right = compute_first(kernel) and _is_below(kernel, list(edges.captured), found, kernels)
     kernel.operation.erase()
