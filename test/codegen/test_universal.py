@@ -234,7 +234,7 @@ def test_neighbouring_threads_write_neighbours():
 
 
 @pytest.mark.parametrize("model, args", [
-    (lambda x, i: x.scatter(0, i, 2.5), (torch.randn(9, 70), torch.stack([torch.randperm(9)[:3] for _ in range(70)], 1))),
+    (lambda x, i: x.scatter(0, i, 2.5), (torch.randn(90, 70), torch.stack([torch.randperm(90)[:40] for _ in range(70)], 1))),
     (lambda x, i: torch.zeros_like(x).scatter_add(0, i, torch.ones_like(x)), (torch.randn(500), torch.randint(0, 500, (500,)))),
     (lambda x, i: x.index_put((i, i), torch.full((), 3, dtype=x.dtype)), (torch.randn(8, 8), torch.tensor([1, 7, 3]))),
     (lambda x, i: x.index_put((i,), torch.full((3, 64), 2.5, dtype=x.dtype)), (torch.randn(40, 64), torch.tensor([1, 7, 33]))),
