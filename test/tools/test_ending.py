@@ -43,7 +43,8 @@ def test_characters_that_the_terminal_lacks():
 
 
 def test_interrupts():
-    process = run("print('ready', flush=True); import time; time.sleep(60)", stdout=subprocess.PIPE)
+    listen = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731 (what a shell runs in the background begins deaf to it)
+    process = run("print('ready', flush=True); import time; time.sleep(60)", stdout=subprocess.PIPE, preexec_fn=listen)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
     assert process.stderr.read() == "tool: interrupted\n" and process.wait() == 130
