@@ -42,3 +42,23 @@ def test_group_norms_between_convolutions_are_one_kernel(channels):
     calls = re.findall(r"call @(\w+)\(", main)
     between = calls[next(i for i, c in enumerate(calls) if "matmul" in c) + 1:]
     assert between[0].startswith("rows_reduce") and "matmul" in between[1], calls
+
+
+@pytest.mark.parametrize("end", [
+    lambda z, y, s, t: torch.relu(z + y), lambda z, y, s, t: s * (z + y), lambda z, y, s, t: t * nn.functional.silu(y + z),
+    lambda z, y, s, t: (z * s + y.relu()).sigmoid() * y, lambda z, y, s, t: torch.tanh(z) + y * t,
+], ids=["relu", "scaled first", "by places", "twice", "behind an activation"])
+def test_row_major_tensors_beside_a_convolution(end):
+    """Of a row-major image, given back row-major: the kernel of the convolution reads no such tensor channel by channel."""
+    torch.manual_seed(0)
+
+    def model(x, w, y, s, t):
+        return end(nn.functional.conv2d(x, w, padding=1), y, s, t)
+
+    args = tuple(torch.randn(s).bfloat16() for s in ((2, 16, 6, 8), (24, 16, 3, 3), (2, 24, 6, 8), (24, 1, 1), (6, 8)))
+    found = capture(model, args)
+    text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
+    assert not re.search(r"@conv\w*\([^)]*tensor<2x24x6x8xbf16>[^)]*tensor<2x6x8x24xbf16>\) ->", text)
+    run = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+    (result,) = run(*(t.detach().contiguous() for t in found.signature.arguments_of(args, {})))
+    assert_close_to_float64(result, model, args)
