@@ -34,8 +34,8 @@ def columns(x, i):
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("model, shapes, type_, schedule", [
     (gather, [(4096, 2048)] * 2, bf16, Elementwise(512, 2, 8)), (gather, [(4096, 2048)] * 2, torch.float32, Elementwise(512, 2, 8)),
-    (lambda x: F.max_pool2d(x, 3, 2, 1), [(16, 64, 112, 112)], torch.float32, Elementwise(256, 2)),
-    (lambda x: F.max_pool2d(x, 3, 2, 1), [(16, 64, 112, 112)], bf16, Elementwise(256, 4)),
+    (lambda x: F.max_pool2d(x, 3, 2, 1), [(16, 64, 112, 112)], torch.float32, Elementwise(256, 2, 2)),
+    (lambda x: F.max_pool2d(x, 3, 2, 1), [(16, 64, 112, 112)], bf16, Elementwise(256, 4, 2)),
     (lambda x: F.max_pool2d(x, 3, 1, 1), [(16, 64, 112, 112)], bf16, Elementwise(256, 8)),
     (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), [(16, 64, 112, 112)], torch.float32, Elementwise(256, 4, across=4, windows=True)),
     (lambda x: F.interpolate(x, size=150, mode="bilinear"), [(16, 64, 112, 112)], bf16, Elementwise(256, 2, across=4, windows=True)),
