@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from inferno.capture.own_data import LIES_OTHERWISE, writes
+from inferno.capture.own_data import writes, writes_by_name
 
 _SETITEM = "setitem", "__setitem__"
 
@@ -52,9 +52,8 @@ def _written(node: Node) -> Iterator[Node]:
         found = [given[a.name] for a in target._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     else:
         name = target if node.op == "call_method" else getattr(target, "__name__", "")
-        in_place = name.endswith("_") and not name.endswith("__") and name not in LIES_OTHERWISE
         found = [node.kwargs.get("out")]
-        if node.args and (in_place or writes(node) or name in _SETITEM or _is_in_place(node)):
+        if node.args and (writes_by_name(name) or writes(node) or name in _SETITEM or _is_in_place(node)):
             found.append(node.args[0])
     nodes: list[Node] = []
     map_arg(found, nodes.append)

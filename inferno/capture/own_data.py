@@ -16,7 +16,7 @@ _IN_PLACE = {
     operator.ixor,
 }
 # Methods that leave a tensor where it is in memory in another shape, or elsewhere.
-LIES_OTHERWISE = {
+_LIES_OTHERWISE = {
     "set_", "resize_", "resize_as_", "as_strided_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "requires_grad_", "detach_",
 }
 
@@ -58,6 +58,10 @@ def _written(value: Any) -> Node | None:
 def writes(node: Node) -> bool:
     """Whether a method or an operator of Python's writes to its first argument."""
     if node.op == "call_method":
-        name = node.target
-        return name.endswith("_") and not name.endswith("__") and name not in LIES_OTHERWISE
+        return writes_by_name(node.target)
     return node.op == "call_function" and node.target in _IN_PLACE
+
+
+def writes_by_name(name: str) -> bool:
+    """Whether torch writes to the first argument of what has this name, and leaves it as it lies."""
+    return name.endswith("_") and not name.endswith("__") and name not in _LIES_OTHERWISE

@@ -84,7 +84,7 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             continue
         if not is_marked(producer) and only_user(value) is None and _meets_itself(value):
             mark_rounding(producer)
-        new = fuse(producer, consumer, number, rewriter)
+        new = fuse(producer, consumer, number, rewriter.ip)
         if new is None:
             continue
         rewriter.replace_op(consumer, new)
@@ -340,8 +340,8 @@ def bytes_of(value: ir.Value) -> int:
     return count * (8 if isinstance(element, (ir.IndexType, ir.ComplexType)) else max(8, element.width) // 8)
 
 
-def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, rewriter) -> ir.Operation | None:
-    """The consumer with its input ``number`` computed by the producer's body; None where the maps do not compose."""
+def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, at: ir.InsertionPoint | None = None) -> ir.Operation | None:
+    """The consumer with its input ``number`` computed by the producer's body, in front of it, or ``at`` a place; None where the maps do not compose."""
     read = maps(consumer)[number]
     result = list(producer.results).index(inputs(consumer)[number])
     order = dims(maps(producer)[len(inputs(producer)) + result])
@@ -372,5 +372,5 @@ def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, rewriter) 
         made = clone_body(body(producer), [arguments[i] for i in added] + [None] * len(producer.results), loops)[result]
         return clone_body(body(consumer), [made if i < 0 else arguments[i] for i in kept] + old, same)
 
-    with rewriter.ip, consumer.location:
+    with at or ir.InsertionPoint(consumer), consumer.location:
         return build(values, outputs(consumer), [*indexing, *outs], kinds(consumer), fill, merge(consumer.location, producer.location))

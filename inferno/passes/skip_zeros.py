@@ -87,13 +87,11 @@ def _rewrite(op: ir.Operation) -> None:
     result, split = op.results[0], [_place_of(op, d) for d in found if d.step > 1]
     with ir.InsertionPoint(op), op.location:
         pieces = {phases: _piece(op, image, found, phases) for phases in itertools.product(*(d.phases for d in found))}
+    wide = {phases: {_place_of(op, d) for d, p in zip(found, phases) if p.size > 1} for phases in pieces}
     known, last = {result: pieces}, result
     while (reader := _next(known, split)) is not None:
         with ir.InsertionPoint(reader), reader.location:
-            known[reader.results[0]] = {
-                phases: _ended(reader, {v: parts[phases] for v, parts in known.items()}, {_place_of(op, d) for d, p in zip(found, phases) if p.size > 1})
-                for phases in pieces
-            }
+            known[reader.results[0]] = {phases: _ended(reader, {v: parts[phases] for v, parts in known.items()}, wide[phases]) for phases in pieces}
         read = [v for v in known if any(not u.results or u.results[0] not in known for u in users(v))]
         if len(read) == 1:
             last = read[0]
@@ -301,25 +299,25 @@ def _ended(op: ir.Operation, parts: dict[ir.Value, ir.Value], wide: Container[in
     shape = next(parts[v].type.shape for v in inputs(op) if v in parts)
     groups, rank = _groups(op.results[0].type.rank, wide), len(shape)
     identity, loops = ir.AffineMap.get_identity(rank), [ir.AffineDimExpr.get(g[0]) for g in groups]
-    filled = [(i, owner(parts[v])) for i, v in enumerate(inputs(op)) if v in parts]
-    numbers = {i: made.operands[0] for i, made in filled if made.name == "linalg.fill"}
-    kept, values, indexing = [], [], [identity]
-    for i, (v, m) in enumerate(zip(inputs(op), maps(op))):
-        if i in numbers:
-            continue
-        value, read = _source(v, m) if v not in parts else (parts[v], m)
-        kept.append(i)
-        values.append(value)
-        indexing.insert(-1, identity if v in parts else substitute(read, loops, rank))
+    numbers = {i: owner(parts[v]).operands[0] for i, v in enumerate(inputs(op)) if v in parts and owner(parts[v]).name == "linalg.fill"}
+
+    def read(value: ir.Value, map_: ir.AffineMap) -> tuple[ir.Value, ir.AffineMap]:
+        if value in parts:
+            return parts[value], identity
+        source, by = _source(value, map_)
+        return source, substitute(by, loops, rank)
+
+    kept = {i: read(v, m) for i, (v, m) in enumerate(zip(inputs(op), maps(op))) if i not in numbers}
     out = tensor.EmptyOp(list(shape), op.results[0].type.element_type).result
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
         given = {**numbers, **dict(zip(kept, arguments))}
         return clone_body(body(op), [*(given[i] for i in range(len(inputs(op)))), None])
 
-    if not values:
+    if not kept:
         return linalg.fill(fill([])[0], outs=[out])
-    return build(values, [out], indexing, [PARALLEL] * rank, fill, op.location).results[0]
+    values, indexing = zip(*kept.values())
+    return build(values, [out], [*indexing, identity], [PARALLEL] * rank, fill, op.location).results[0]
 
 
 def _joined(type_: ir.RankedTensorType, pieces: dict[tuple[_Phase, ...], ir.Value], found: Sequence[tuple[int, _Dimension]]) -> ir.Value:

@@ -8,7 +8,6 @@ A kernel of rows cannot have totals of columns as well, and those of a handful o
 """
 
 from math import prod
-from types import SimpleNamespace
 
 from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.drop_results import drop_unread
@@ -132,7 +131,7 @@ def _compute_in_readers(value: ir.Value) -> None:
     mark_rounding(owner(value))  # which all of them read
     for reader in dict.fromkeys(users(value)):
         while value in inputs(reader):
-            new = fuse(owner(value), reader, inputs(reader).index(value), SimpleNamespace(ip=ir.InsertionPoint(reader)))
+            new = fuse(owner(value), reader, inputs(reader).index(value))
             if new is None:
                 break
             for old, result in zip(reader.results, new.results):

@@ -53,7 +53,7 @@ def why_eager(leaves: Iterable[Any] = ()) -> str | None:
             return "torch.fx traces it"
         if kind not in _PLAIN and isinstance(leaf, torch.Tensor):
             return f"an argument is a {kind.__name__}"
-        if dual and has_tangent((leaf,)):
+        if has_tangent((leaf,)):
             return "an argument has a tangent"
     return None
 

@@ -5,8 +5,9 @@ leaves multiprocessors idle, or for a matrix that is too small for all of them; 
 contraction with the columns of all.  So are convolutions of one image: heads of a detector, branches with other dilations, a transposed one's phases.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from math import ceil, inf
 from typing import Any, ClassVar
 
@@ -83,14 +84,20 @@ def choose(kernel: func.FuncOp, target: Target) -> Siblings | None:
 
 def candidates(kernel: func.FuncOp, target: Target) -> list[tuple[float, Siblings]]:
     """Schedules with their estimates in microseconds; none where the kernel is not independent contractions that are alike, of known sizes."""
-    both = [parts for windows in (False, True) if (parts := parse_parts(kernel, target, windows)) is not None and not parts.joined.varies]
-    found = [each for parts in both for each in at_size(parts, target)]
+    apart = _extracted(kernel, target)
+    reads = (parse_contraction, partial(im2col.parse_unfolded, target=target)) if apart is not None else ()
+    found = [each for read in reads if (parts := _read(*apart, read)) is not None and not parts.joined.varies for each in at_size(parts, target)]
     return [(time, replace(s, apart=min(other.apart for _, other in found))) for time, s in found]
 
 
-def parse_parts(kernel: func.FuncOp, target: Target, windows: bool = False) -> Parts | None:
-    """None where the kernel is not independent contractions that are alike, or other sizes vary than the number of rows.  ``windows``: of windows of images,
-    which the copy engine brings."""
+def parse_parts(kernel: func.FuncOp, target: Target) -> Parts | None:
+    """None where the kernel is not independent contractions that are alike, or other sizes vary than the number of rows."""
+    apart = _extracted(kernel, target)
+    return None if apart is None else _read(*apart, parse_contraction)
+
+
+def _extracted(kernel: func.FuncOp, target: Target) -> tuple[ir.Module, list[func.FuncOp]] | None:
+    """The kernel's independent parts, each as a function; None where they cannot share a launch."""
     if target.kind != "nvptx" or len(kernel.type.results) < 2 or _marked(kernel):
         return None
     groups = parts_of(kernel)
@@ -99,8 +106,13 @@ def parse_parts(kernel: func.FuncOp, target: Target, windows: bool = False) -> P
     with kernel.context, ir.Location.unknown():
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            functions = [extract(kernel, group, f"part{i}")[0] for i, group in enumerate(groups)]
-        contractions = [im2col.parse_unfolded(p, target) if windows else parse_contraction(p) for p in functions]
+            return module, [extract(kernel, group, f"part{i}")[0] for i, group in enumerate(groups)]
+
+
+def _read(module: ir.Module, functions: list[func.FuncOp], read: Callable[[func.FuncOp], Contraction | None]) -> Parts | None:
+    """The functions as contractions that are alike, as ``read`` takes them: of tensors, or of windows of images, which the copy engine brings."""
+    with module.context, ir.Location.unknown():
+        contractions = [read(f) for f in functions]
         if any(c is None or not all(isinstance(size, int) for size in (c.B, c.N, c.K)) for c in contractions):
             return None
         joined = _join(contractions)

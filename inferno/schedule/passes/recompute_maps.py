@@ -9,7 +9,6 @@ wide or half of it.  A flip goes into its readers, too, which read from the end 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from math import prod
-from types import SimpleNamespace
 
 from inferno.mlir import erase_dead, func, ir, users, walk
 from inferno.passes.fuse_elementwise import fuse
@@ -151,7 +150,7 @@ def compute_first(kernel: func.FuncOp) -> bool:
         return False
     mark_rounding(first)  # the others read it, too
     while first.results[0] in inputs(second):
-        new = fuse(first, second, inputs(second).index(first.results[0]), SimpleNamespace(ip=ir.InsertionPoint(second)))
+        new = fuse(first, second, inputs(second).index(first.results[0]))
         if new is None:
             return False
         for old, result in zip(second.results, new.results):

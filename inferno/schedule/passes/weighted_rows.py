@@ -4,7 +4,6 @@ A contraction may have something made of its result in the same operation (a mea
 Rows have the sum, and then what is made of it; what the vector is made of is computed where it is read.
 """
 
-from types import SimpleNamespace
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.fuse_elementwise import fuse
@@ -18,7 +17,7 @@ def take_apart(kernel: func.FuncOp) -> None:
     for op in walk(kernel, "linalg.generic"):
         while REDUCTION in kinds(op) and (number := _weights(op)) is not None:
             producer = owner(inputs(op)[number])
-            new = fuse(producer, op, number, SimpleNamespace(ip=ir.InsertionPoint(op)))
+            new = fuse(producer, op, number)
             if new is None:
                 break
             new = new.operation if isinstance(new, ir.OpView) else new

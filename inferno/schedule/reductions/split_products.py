@@ -2,7 +2,6 @@
 rounding to 16 bits, as any contraction; generators read it as the sum and a map of it."""
 
 from math import prod
-from types import SimpleNamespace
 
 from inferno.mlir import ir, users
 from inferno.passes.contraction import parse_fused
@@ -55,7 +54,7 @@ def is_tall(results: int, terms: int) -> bool:
 
 def _fuse(maker: ir.Operation, reader: ir.Operation) -> ir.Operation | None:
     """The reader that computes what it reads of a map; None where it cannot."""
-    new = fuse(maker, reader, inputs(reader).index(maker.results[0]), SimpleNamespace(ip=ir.InsertionPoint(reader)))
+    new = fuse(maker, reader, inputs(reader).index(maker.results[0]))
     if new is None:
         return None
     for old, result in zip(reader.results, new.results):
