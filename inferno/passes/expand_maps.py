@@ -15,7 +15,7 @@ from inferno.passes.contraction import ended_contraction, is_convolution, is_sum
 from inferno.passes.expand_loops import split
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.fuse_elementwise import bytes_of
-from inferno.passes.generics import REDUCTION, inputs, is_copy, is_elementwise, is_generic, is_widening, kinds, maps, only_user, use_count
+from inferno.passes.generics import REDUCTION, inputs, is_copy, is_elementwise, is_generic, is_reduction, is_widening, kinds, maps, only_user, use_count
 from inferno.passes.name_symbols import expand
 from inferno.passes.parts import taken_by
 from inferno.passes.programs import RESHAPES, readers, root_of
@@ -177,10 +177,16 @@ def _feeds_product(maker: ir.Operation, reader: ir.Operation) -> bool:
     return not (whole and sum(map(bytes_of, inputs(maker))) * _REPEATS <= made)
 
 
+def _ends_totals(maker: ir.Operation) -> bool:
+    """Whether it makes something of totals alone, which their kernel does with them as long as no reshape is between."""
+    read = [v for v in inputs(maker) if isinstance(v.type, ir.RankedTensorType)] if is_elementwise(maker) else []
+    return bool(read) and all(is_reduction(owner(v)) for v in read)
+
+
 def split_maker(view: ir.Operation) -> ir.Value | None:
     """Let what makes a tensor that is split have the loops that this has then; the tensor, None where that is left alone."""
     maker = owner(view.operands[0])
-    if view.name != "tensor.expand_shape" or maker is None:
+    if view.name != "tensor.expand_shape" or maker is None or _ends_totals(maker):
         return None
     user = only_user(view.results[0])
     if not _meets(view, user if user is not None and user.name == "tensor.collapse_shape" else view, sums=True):

@@ -1,8 +1,9 @@
 """Which reductions of few terms are better recomputed by their readers, for each point, than computed by a kernel of their own.
 
-Three kinds are.  Sums over what is spread, as the distances of all pairs of points in space: the terms are made of far fewer numbers than there are sums, and a
-sum that is written and read takes longer than its few terms.  And sums or extrema over planes, as the gray of an image's colors: who goes over the same points
-reads each plane once, as the reduction would.  So does a total over the points of a few columns, as a loss of boxes: sums of their rows are made of the same.
+Three kinds are. Sums over what is spread, as the distances of all pairs of points in space: the terms are made of far fewer numbers than there are sums, and
+a sum that is written and read takes longer than its few terms. And sums or extrema over planes, as the gray of an image's colors, or over neighbouring rows,
+as tokens that are pooled: who goes over the same points reads each plane once, as the reduction would. So does a total over the points of a few columns, as
+a loss of boxes: sums of their rows are made of the same.
 """
 
 from math import prod
@@ -10,12 +11,11 @@ from math import prod
 from inferno.mlir import ir, owner, users, walk
 from inferno.passes.contraction import ended_contraction, is_convolution, is_sum_of_products
 from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_generic, is_reduction, kinds, loop_sizes, maps, outputs
-from inferno.passes.programs import whole_of
 
 MOST = 8  # terms
 _SPREAD = 4  # sums that each of the numbers is in, at least
 _COLUMNS, _DEPTH = 4, 4  # terms of a row, and maps between it and columns
-_TINY = 64  # times fewer numbers than sums, as a weight for each plane
+_TINY = 16  # times fewer numbers than sums, as a weight for each plane
 
 
 def few_terms(op: ir.Operation) -> int | None:
@@ -59,10 +59,10 @@ def _is_spread(op: ir.Operation, loop: int) -> bool:
 
 
 def _is_of_planes(op: ir.Operation, loop: int) -> bool:
-    """Whether terms are those of planes that are given to the program, with a weight for each plane or without."""
+    """Whether terms are those of planes, with a weight for each plane, or for each row of one, or without."""
     own, points = _terms(op, loop), _points(op)
     planes = [(v, read) for v, read in own if len(read) == len(kinds(op))]
-    if not planes or any(read[-1] == loop for _, read in planes) or not all(map(_is_argument, inputs(op))):
+    if not planes or any(read[-1] == loop for _, read in planes):
         return False
     return all(len(read) == len(kinds(op)) or _TINY * prod(v.type.shape) <= points for v, read in own)
 
@@ -93,11 +93,6 @@ def _is_column(cut: ir.Operation) -> bool:
     """Whether a slice has one element of the last dimension, of several."""
     whole, sizes = list(cut.operands[0].type.shape), list(ir.DenseI64ArrayAttr(cut.attributes["static_sizes"]))
     return len(whole) > 1 and 1 < whole[-1] and sizes[-1] == 1 and sizes[:-1] == whole[:-1]
-
-
-def _is_argument(value: ir.Value) -> bool:
-    """Whether a tensor is given to the program, or a part or another shape of one that is."""
-    return isinstance(whole_of(value), ir.BlockArgument)
 
 
 def _readers(value: ir.Value) -> list[ir.Operation]:

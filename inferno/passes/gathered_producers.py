@@ -2,7 +2,7 @@
 
 from inferno.mlir import ir, is_read, owner, users, walk
 from inferno.passes.contraction import ended_contraction
-from inferno.passes.fuse_elementwise import bytes_of, is_made_of_less, is_total, sources_of
+from inferno.passes.fuse_elementwise import bytes_of, is_cheap, is_cheap_body, is_made_of_less, is_total, sources_of
 from inferno.passes.generics import (
     REDUCTION, body, dims, inputs, is_elementwise, is_generic, is_reduction, is_widening, kinds, knows_sizes, loop_sizes, loops_of, maps, outputs,
 )
@@ -15,6 +15,7 @@ from inferno.symbolic import hint, product
 _SMALLER = 8  # times, of what caches keep wherever it is read, beside what is made of it
 _MOVES = ("linalg.index", "linalg.yield", "scf.if", "scf.yield", "tensor.extract", "arith.constant")
 _DEPTH = 4  # operations between what is gathered and a total
+_AGAIN = 16  # times that an element is gathered, as four of each point of an image twice as high and wide are
 _FEW = 4  # elements that a point gathers of what is padded
 _SECTOR = 32  # bytes that memory reads at least
 _TRANSPOSED = 8e6  # bytes that are read in vain, which takes longer than a launch
@@ -59,7 +60,8 @@ def is_gathered(producer: ir.Operation) -> bool:
         return False  # what ends a norm or a softmax is computed with the rest of it, unless few elements are gathered, as a classifier's loss does
     if walk(producer, "scf.if") and any(REDUCTION in kinds(generic_around(p)) for p in gathers):
         return False  # reductions read one piece
-    if number * (1 if neighbours else max(1, read)) > own and not (len(gathers) <= _FEW and _is_padding(producer)):
+    again = len(gathers) <= _FEW and (_is_padding(producer) or (number <= _AGAIN * own and _repeats_little(producer, gathers, read)))
+    if number * (1 if neighbours else max(1, read)) > own and not again:
         return False
     looked_up = len(gathers) == 1 and not neighbours and _in_order(gathers[0]) and None in map(place_of, list(gathers[0].operands)[1:])
     if looked_up and _transposes(producer) and number * _SECTOR - 3 * bytes_of(result) > _TRANSPOSED:
@@ -78,6 +80,17 @@ def _is_one_place(gathers: list[ir.Operation]) -> bool:
 def _is_padding(producer: ir.Operation) -> bool:
     """Whether it is one tensor with numbers around it: where many elements are gathered, as by ``unfold``, they are as many of the tensor itself."""
     return _moves(producer) and len(walk(producer, "scf.if")) == len(walk(producer, "tensor.extract")) == 1
+
+
+def _repeats_little(producer: ir.Operation, gathers: list[ir.Operation], read: int) -> bool:
+    """Whether maps gather what a few cheap operations make of one element of a tensor, or of two of the ``read`` large ones where a point gathers one, as
+    resized images do: making it again reads caches, and writing and reading it costs a launch and memory."""
+    if any(REDUCTION in kinds(generic_around(g)) for g in gathers) or not _reads_in_order(producer):
+        return False
+    if _moves(producer) and not walk(producer, "scf.if"):
+        places = [place_of(p.operands[len(p.operands) - 1]) for p in walk(producer, "tensor.extract")]
+        return len(places) == 1 and places[0] is not None and places[0][0] == _inner_loop(producer)
+    return is_cheap(producer) or (len(gathers) == 1 and read == 2 and is_cheap_body(producer))
 
 
 def _moves(producer: ir.Operation) -> bool:

@@ -4,6 +4,8 @@ import pytest
 import torch
 from scheduled_program import assert_right_of, launches
 
+import inferno
+
 F = torch.nn.functional
 
 
@@ -38,3 +40,10 @@ def test_results_are_right(program, shape, dtype):
     text = assert_right_of(program, shape, dtype, 3)
     if program in (softmax, chosen):
         assert launches(text) == 1, text[:3000]
+
+
+@pytest.mark.parametrize(("columns", "count"), [(32, 1), (5, 2)])
+def test_softmax_of_many_rows(columns, count):
+    """Rows that a thread holds are one kernel where what it gives back of each has whole sectors."""
+    rows = inferno.compile(lambda x: torch.softmax(x, 0).t().contiguous(), (torch.empty(columns, 96768),), target="sm_90a").explain().rows
+    assert len(rows) == count

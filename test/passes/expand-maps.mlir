@@ -164,4 +164,36 @@ func.func @repeated_twice(%s: tensor<2x2xf32>, %x: tensor<6x32xf32>) -> tensor<6
   } -> tensor<6x32xf32>
   return %c : tensor<6x32xf32>
 }
+
+/// What is made of totals keeps its loops, so that their kernel makes it, and is split for who reads it then.
+// CHECK-LABEL: func.func @of_totals
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "reduction"]
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel"]
+// CHECK: math.sqrt
+// CHECK: tensor.expand_shape
+func.func @of_totals(%x: tensor<64x32xf32>, %y: tensor<32x2xf32>) -> tensor<32x2xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
+    ins(%x : tensor<64x32xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %m = arith.addf %in, %out : f32
+    linalg.yield %m : f32
+  } -> tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%t : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %m = math.sqrt %in : f32
+    linalg.yield %m : f32
+  } -> tensor<64xf32>
+  %v = tensor.expand_shape %s [[0, 1]] output_shape [32, 2] : tensor<64xf32> into tensor<32x2xf32>
+  %o = tensor.empty() : tensor<32x2xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+    ins(%y, %v : tensor<32x2xf32>, tensor<32x2xf32>) outs(%o : tensor<32x2xf32>) {
+  ^bb0(%a: f32, %b: f32, %out: f32):
+    %m = arith.mulf %a, %b : f32
+    linalg.yield %m : f32
+  } -> tensor<32x2xf32>
+  return %r : tensor<32x2xf32>
+}
 }

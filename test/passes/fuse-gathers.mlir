@@ -484,3 +484,47 @@ func.func @of_a_slice_of_any_size(%x: tensor<?x?xf32>, %i: tensor<?xindex>, %n: 
   } -> tensor<?xf32>
   return %r : tensor<?xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+
+// An image that is twice as high gathers each row twice: products are made again, exponentials stay.
+// CHECK-LABEL: @twice
+// CHECK: %[[E:.*]] = linalg.generic
+// CHECK: math.exp
+// CHECK: linalg.generic
+// CHECK: %[[X:.*]] = tensor.extract %arg0
+// CHECK: arith.mulf %[[X]], %[[X]]
+// CHECK: linalg.generic
+// CHECK: tensor.extract %[[E]]
+func.func @twice(%x: tensor<20x40xf32>, %e: tensor<20x40xf32>, %o: tensor<40x40xf32>) -> (tensor<40x40xf32>, tensor<40x40xf32>) {
+  %two = arith.constant 2 : index
+  %d = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<20x40xf32>) outs(%e : tensor<20x40xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %m = arith.mulf %p, %p : f32
+    linalg.yield %m : f32
+  } -> tensor<20x40xf32>
+  %f = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<20x40xf32>) outs(%e : tensor<20x40xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %m = math.exp %p : f32
+    linalg.yield %m : f32
+  } -> tensor<20x40xf32>
+  %r = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel"]} outs(%o : tensor<40x40xf32>) {
+  ^bb0(%old: f32):
+    %i = linalg.index 0 : index
+    %c = linalg.index 1 : index
+    %at = arith.divsi %i, %two : index
+    %v = tensor.extract %d[%at, %c] : tensor<20x40xf32>
+    linalg.yield %v : f32
+  } -> tensor<40x40xf32>
+  %s = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel"]} outs(%o : tensor<40x40xf32>) {
+  ^bb0(%old: f32):
+    %i = linalg.index 0 : index
+    %c = linalg.index 1 : index
+    %at = arith.divsi %i, %two : index
+    %v = tensor.extract %f[%at, %c] : tensor<20x40xf32>
+    linalg.yield %v : f32
+  } -> tensor<40x40xf32>
+  return %r, %s : tensor<40x40xf32>, tensor<40x40xf32>
+}

@@ -205,3 +205,41 @@ module {
     return %t : tensor<f32>
   }
 }
+
+// -----
+
+#all = affine_map<(i, k, c) -> (i, k, c)>
+#weights = affine_map<(i, k, c) -> (i, k)>
+#sums = affine_map<(i, k, c) -> (i, c)>
+#points = affine_map<(i, c) -> (i, c)>
+
+// Neighbouring rows of what a kernel made, each with a weight.
+// CHECK-LABEL: func.func @rows
+// CHECK: math.exp
+// CHECK-NOT: "reduction"
+// CHECK-COUNT-2: arith.mulf
+// CHECK: math.tanh
+func.func @rows(%x: tensor<8x2x64xf32>, %w: tensor<8x2xf32>) -> (tensor<8x64xf32>, tensor<8x2x64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x2x64xf32>
+  %p = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<8x2x64xf32>) outs(%e : tensor<8x2x64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %q = math.exp %a : f32
+    linalg.yield %q : f32
+  } -> tensor<8x2x64xf32>
+  %f = tensor.empty() : tensor<8x64xf32>
+  %d0 = linalg.fill ins(%zero : f32) outs(%f : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %d = linalg.generic {indexing_maps = [#all, #weights, #sums], iterator_types = ["parallel", "reduction", "parallel"]}
+      ins(%p, %w : tensor<8x2x64xf32>, tensor<8x2xf32>) outs(%d0 : tensor<8x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %q = arith.mulf %a, %b : f32
+    %t = arith.addf %q, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<8x64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%d : tensor<8x64xf32>) outs(%f : tensor<8x64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %q = math.tanh %a : f32
+    linalg.yield %q : f32
+  } -> tensor<8x64xf32>
+  return %r, %p : tensor<8x64xf32>, tensor<8x2x64xf32>
+}

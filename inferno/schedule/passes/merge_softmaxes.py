@@ -16,6 +16,7 @@ from inferno.mlir import arith, clone_onto, func, ir, is_read, linalg, math, own
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, maps
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import loop_sizes
+from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.passes.calls import empty_like, generics_of, in_order, inputs_of, may_change, new_kernel, tell_sources
 from inferno.schedule.passes.edges import Edges, edges_of, wait_for_each_other
 from inferno.schedule.passes.kernel_times import alone
@@ -23,11 +24,12 @@ from inferno.schedule.passes.merge_calls import joint_kernel
 from inferno.schedule.passes.recompute_maps import compute_first, pairs_of, replace_reader
 from inferno.schedule.passes.rewrite import merge_in, rewrite_calls
 from inferno.schedule.passes.softmax_calls import Softmax, find_softmax, is_largest, term_in
+from inferno.schedule.passes.transpose_results import transpose_results
 from inferno.schedule.reductions.exponential_sums import take_term
 from inferno.schedule.reductions.reductions import read
-from inferno.schedule.rows import columns, grid_rows, rows, transposed_rows
+from inferno.schedule.rows import columns, grid_rows, rows, transposed_results, transposed_rows
 from inferno.schedule.rows.row_work import body_instructions, busy
-from inferno.target import Target, find_target
+from inferno.target import SECTOR, Target, find_target
 
 _LEAST = 1 << 17  # points: of fewer, launches are what kernels take
 
@@ -167,13 +169,15 @@ def _computing_time(kernel: func.FuncOp, target: Target) -> float:
 
 
 def _by_columns(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> tuple[bool, float | None]:
-    """Whether one kernel of all calls has its rows in registers, and its microseconds; None where there is none."""
+    """Whether one kernel of all calls has its rows in registers, and its microseconds; None where there is none.  Rows that are given back transposed have
+    whole sectors: of 96768 rows of 32 points one kernel took an H200 6.9 us in float32 and 8.0 in bf16, and two 11.4 and 11.9, of 5 points 7.8 and 4.7."""
     kernel = _together(module, kernels, calls)
     c, s = columns.read(kernel, target), columns.choose(kernel, target)
     kernel.operation.erase()
     if c is None or s is None:
         return False, None
-    return s.held, columns.longest_time(s, c, target)
+    held = s.held and all(prod(c.run_sizes) * bit_width(a.element) >= 8 * SECTOR for a in transposed_results.apart(c))
+    return held, columns.longest_time(s, c, target)
 
 
 def _by_rows(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> tuple[bool, float | None]:
@@ -199,8 +203,10 @@ def _transposed(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[
 
 def _together(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation]) -> func.FuncOp:
     """All calls as one kernel, to be estimated."""
-    edges = edges_of(in_order(calls), views=True)
-    return joint_kernel(module, kernels, edges)
+    kernel = joint_kernel(module, kernels, edges_of(in_order(calls), views=True))
+    with kernel.context:
+        transpose_results(kernel)
+    return kernel
 
 
 def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, reciprocal: bool) -> func.FuncOp:
