@@ -248,7 +248,15 @@ def _export_leaves(
     return Exported(program, structures[0], model, module, args, kwargs, dynamic_shapes, leaves_only=True)
 
 
+def _refuse_leaked(program: ExportedProgram) -> None:
+    """CaptureError for a tensor of a transform that has ended, as ``torch.func.vjp`` leaves of its forward: whoever reads its data ends the process."""
+    for value in program.constants.values():
+        if isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value):
+            raise CaptureError("torch.export keeps a tensor of a torch.func transform that has ended: torch.compile(model, backend=\"inferno\") traces these")
+
+
 def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decomposed:
+    _refuse_leaked(program)
     with torch.no_grad(), warnings.catch_warnings(), convolutions_as_eager():
         warnings.simplefilter("ignore")
         _drop_annotations(program)

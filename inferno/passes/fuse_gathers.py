@@ -46,7 +46,7 @@ def fuse_gathers(module: ir.Module) -> None:
         for gather in walk(module.operation, "tensor.extract"):
             _read_whole(gather)
         for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
-            _read_in_order(op)
+            read_in_order(op)
     if straight:
         fuse_elementwise(module)
 
@@ -119,7 +119,7 @@ def _drop_unread(op: ir.Operation) -> None:
             part.erase()  # or its tensor would have a reader that gathers nothing
 
 
-def _read_in_order(op: ir.Operation) -> None:
+def read_in_order(op: ir.Operation) -> None:
     """With operands in the place of elements that are gathered at the numbers of loops, as by a flip of a flip, where all others are flipped."""
     every = walk(op, "tensor.extract")
     if any(p.parent != op or None in map(place_of, list(p.operands)[1:]) for p in every):

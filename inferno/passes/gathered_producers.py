@@ -4,7 +4,7 @@ from inferno.mlir import ir, is_read, owner, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.fuse_elementwise import bytes_of, is_cheap, is_cheap_body, is_made_of_less, is_total, sources_of
 from inferno.passes.generics import (
-    REDUCTION, body, dims, inputs, is_elementwise, is_generic, is_reduction, is_widening, kinds, knows_sizes, loop_sizes, loops_of, maps, outputs,
+    REDUCTION, body, dims, inputs, is_copy, is_elementwise, is_generic, is_reduction, is_widening, kinds, knows_sizes, loop_sizes, loops_of, maps, outputs,
 )
 from inferno.passes.neighbours import generic_around
 from inferno.passes.places import place_of
@@ -37,6 +37,8 @@ def is_gathered(producer: ir.Operation) -> bool:
         return False
     if is_widening(producer) and maps(producer)[0] == maps(producer)[-1]:
         return True  # however many are read, they are narrower so
+    if is_copy(producer) and all(_is_turned_back(producer, g) for g in gathers):
+        return True
     own, known = product(hint(s) for s in shape(producer.results[0])), set()
     for gather in gathers:
         place = generic_around(gather)
@@ -69,6 +71,22 @@ def is_gathered(producer: ir.Operation) -> bool:
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
+
+
+def _is_turned_back(copy: ir.Operation, gather: ir.Operation) -> bool:
+    """Whether who gathers of a transposed tensor goes over neighbours of the tensor itself, as images with channels last."""
+    source, written, generic = maps(copy)[0], dims(maps(copy)[-1]), generic_around(gather)
+    if not source.is_permutation or source == maps(copy)[-1] or written is None or generic is None:
+        return False
+    found = place_of(list(gather.operands)[1 + written.index(dims(source)[-1])])
+    return found is not None and found[0] is not None and found[1] == 1 and found[0] in _loops_of_neighbours(generic)
+
+
+def _loops_of_neighbours(generic: ir.Operation) -> set[int]:
+    """The loop of neighbours of what a map makes; of a reduction's terms that of all tensors that have one for each."""
+    if is_elementwise(generic):
+        return {dims(maps(generic)[-1])[-1]} if dims(maps(generic)[-1]) else set()
+    return {dims(m)[-1] for m in maps(generic)[: len(inputs(generic))] if m.is_permutation}
 
 
 def _is_one_place(gathers: list[ir.Operation]) -> bool:

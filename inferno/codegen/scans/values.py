@@ -29,8 +29,10 @@ class Values:
         self._gathered = GatheredValues(self.ints, self.buffers, self.vector)
 
     def place(self, item: int, outer: Integer, position: Integer, column: Integer) -> None:
-        """Where an item begins; what was known of it is forgotten."""
+        """Where an item begins, in the order of the scan; what was known of it is forgotten."""
         c, ints = self.c, self.ints
+        if c.backwards:
+            position = ints.sub(c.length - (self.vector if c.along else 1), position)
         parts = (outer, c.sizes[:c.begin]), (position, c.sizes[c.begin:c.end]), (column, c.sizes[c.end:])
         self._places[item] = [x for value, sizes in parts for x in ints.split(value, sizes)]
         self._known = {key: value for key, value in self._known.items() if key[1] != item}

@@ -12,6 +12,7 @@ from inferno.schedule.passes.edges import Edges, edges_by_symbols, waits
 from inferno.schedule.passes.merge_calls import defer, joint_name, merged_kernel, replace_calls
 from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.scans import scans
+from inferno.schedule.scans.backwards import between_flips
 from inferno.target import Target, find_target
 
 _MOST = 8  # kernels that become one
@@ -40,6 +41,14 @@ def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp],
     places = places_in(main)
     calls, refused = [call], set()
     found: tuple[Edges, func.FuncOp] | None = None
+    if around := between_flips(kernels, callee, call):
+        trial = sorted([call, *around], key=places.__getitem__)
+        edges = edges_by_symbols(trial, views=True)
+        merged = merged_kernel(kernels, edges, joint_name(module, trial)) if edges is not None else None
+        if merged is not None and (c := scans.read(merged, target)) is not None and c.backwards:
+            calls, found = trial, (edges, merged)
+        elif merged is not None:
+            merged.operation.erase()
     while len(calls) < _MOST and (candidate := _next(kernels, calls, refused, places)) is not None:
         trial = sorted([*calls, candidate], key=places.__getitem__)
         edges = edges_by_symbols(trial, views=True)

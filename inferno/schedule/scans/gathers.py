@@ -32,4 +32,4 @@ def _is_shifted(extract: ir.Operation, generic: ir.Operation) -> bool:
     *others, inner = list(extract.operands)[1:] or [None]
     if inner is None or (found := place_of(inner)) is None or found[:2] != (last, 1):
         return False
-    return all((at := place_of(v)) is not None and at[0] != last and at[1] >= 0 for v in others)
+    return all((at := place_of(v)) is not None and at[0] != last for v in others)

@@ -8,13 +8,14 @@ from math import prod
 
 from inferno.mlir import func, ir, is_read, walk
 from inferno.passes.generics import maps
-from inferno.passes.programs import VIEWS
+from inferno.passes.programs import VIEWS, operations_in
 from inferno.passes.shapes import row_major, symbol_arguments
 from inferno.schedule.analysis.accesses import Access, filled, iterators, loop_sizes, merge, outputs, placed, written_results
 from inferno.schedule.analysis.combiners import BodyCombiner, Combiner, scan_combiner, term_of
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.matmul.contraction import Destination
 from inferno.schedule.rows.row_steps import RowStep, RowValue, StepParser, order_of
+from inferno.schedule.scans.backwards import straighten
 from inferno.symbolic import Int
 
 
@@ -23,7 +24,7 @@ class ScanKernel:
     """A nest of loops of ``sizes``, in the order of memory, of which those from ``begin`` to before ``end`` are the scan's dimension.
 
     The scan takes ``source``, what is read of an argument or the number of a value, and gives the value ``result``.  ``before`` and ``after`` are
-    maps that make other values.
+    maps that make other values.  ``backwards`` it goes from the end.
     """
 
     sizes: tuple[Int, ...]
@@ -37,6 +38,7 @@ class ScanKernel:
     after: tuple[RowStep, ...]
     destinations: tuple[Destination, ...]
     kernel: ir.Module = field(repr=False)  # a copy of all of it, which the steps' operations are in
+    backwards: bool = False
 
     @property
     def outer(self) -> Int:
@@ -114,6 +116,8 @@ class _Parser(StepParser):
         if any(o.name not in others for o in self.operations):
             return None
         scan = next(o for o in self.operations if o.name == "tm_tensor.scan")
+        backwards = straighten(scan)
+        self.operations = operations_in(self.kernel)
         combiner, shape, dim = inclusive_combiner(scan), list(scan.operands[0].type.shape), ir.IntegerAttr(scan.attributes["dimension"]).value
         generics = [o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
         if combiner is None or is_read(scan.results[1]) or not self.shape(generics, shape, dim):
@@ -141,6 +145,7 @@ class _Parser(StepParser):
         begin, end = sum(p >= lo * shape[dim] for p in inside), sum(p >= lo for p in inside)
         c = ScanKernel(
             tuple(self.sizes), begin, end, combiner, source, result, tuple(self.values), tuple(before), tuple(steps), destinations, self.module,
+            backwards,
         )
         return _merged(c)
 

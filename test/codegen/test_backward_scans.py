@@ -1,0 +1,71 @@
+"""Scans of what is flipped and flipped back, as gradients of running sums are: one kernel, which goes from the end."""
+
+import pytest
+import torch
+from scheduled_program import assert_right, launches
+
+
+def from_end(scan, dim):
+    return lambda x: scan(x.flip(dim), dim).flip(dim)
+
+
+def with_maps(dim):
+    return lambda x, y: (x * y).flip(dim).cumsum(dim).flip(dim) * torch.sigmoid(y) + x
+
+
+def two_results(x, y):
+    s = (x + y).flip(1).cumsum(1).flip(1)
+    return s * y, torch.tanh(s)
+
+
+def decayed(x, y):
+    """What is flipped has a weight for each row."""
+    return (x * y[:, :1]).flip(1).cumsum(1).flip(1)
+
+
+PROGRAMS = {  # what is computed, shapes of arguments, launches
+    "along": (from_end(torch.cumsum, -1), [(37, 96)], 1),
+    "along, odd": (from_end(torch.cumsum, -1), [(5, 77)], 1),
+    "along, long": (from_end(torch.cumsum, -1), [(3, 9000)], 1),
+    "along, one row": (from_end(torch.cumsum, 0), [(30001,)], 1),
+    "along, many short": (from_end(torch.cumsum, -1), [(2000, 18)], 1),
+    "across": (from_end(torch.cumsum, 0), [(70, 33)], 1),
+    "across, long": (from_end(torch.cumsum, 1), [(2, 700, 40)], 1),
+    "products": (from_end(torch.cumprod, 1), [(4, 50, 24)], 1),
+    "logarithms of sums": (from_end(torch.logcumsumexp, -1), [(8, 200)], 1),
+    "with maps, along": (with_maps(-1), [(9, 128), (9, 128)], 1),
+    "with maps, across": (with_maps(1), [(3, 60, 20), (3, 60, 20)], 1),
+    "two results": (two_results, [(3, 60, 20), (3, 60, 20)], 1),
+    "a weight": (decayed, [(3, 60, 20), (3, 60, 20)], 1),
+    "flipped in front alone": (lambda x: x.flip(1).cumsum(1), [(3, 60, 20)], 1),
+    "flipped behind alone": (lambda x: x.cumsum(1).flip(1), [(3, 60, 20)], 2),
+    "flipped along another": (lambda x: x.flip(2).cumsum(1).flip(2), [(3, 60, 20)], 3),
+    "flipped along two": (lambda x: x.flip((1, 2)).cumsum(1).flip((1, 2)), [(3, 60, 20)], 3),
+    "not flipped back for all": (lambda x: ((s := x.flip(1).cumsum(1)).flip(1) * x, s.exp()), [(3, 60, 20)], 3),
+    "rolled": (lambda x: x.flip(1).cumsum(1).roll(1, 1), [(3, 60, 20)], 2),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_right(name, dtype):
+    program, shapes, most = PROGRAMS[name]
+    torch.manual_seed(0)
+    text = assert_right(program, tuple((1 + torch.randn(s) / 16 if name == "products" else torch.randn(s)).to(dtype) for s in shapes))
+    assert launches(text) <= most, text[:3000]
+
+
+@pytest.mark.parametrize("shape, dim", [((37, 96), 1), ((70, 33), 0)])
+def test_gradient_of_running_sums(shape, dim):
+    def program(g):
+        return torch.ops.aten.flip(torch.ops.aten.cumsum(torch.ops.aten.flip(g, [dim]), dim), [dim])  # as autograd has it
+
+    text = assert_right(program, (torch.randn(shape),))
+    assert launches(text) == 1, text[:3000]
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_whole_numbers(dim):
+    torch.manual_seed(0)
+    text = assert_right(from_end(torch.cumsum, dim), (torch.randint(-9, 9, (70, 48)),))
+    assert launches(text) == 1, text[:3000]
