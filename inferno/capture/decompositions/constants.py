@@ -30,7 +30,8 @@ def _keeping(op: Any, function: Callable) -> Callable:
     @functools.wraps(function)
     def decomposition(*args: Any, **kwargs: Any) -> Any:
         found = function(*args, **kwargs)
-        if not isinstance(found, Tensor) or found.numel() != 1 or (mode := get_proxy_mode()) is None:
+        # (Asking whether a size that varies is 1 would be a guard.)
+        if not isinstance(found, Tensor) or any(type(n) is not int or n != 1 for n in found.shape) or (mode := get_proxy_mode()) is None:
             return found
         made = get_proxy_slot(found, mode.tracer, None)
         if made is not None and made.constant is None:
