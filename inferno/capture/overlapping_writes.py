@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from inferno.capture.own_data import writes, writes_by_name
+from inferno.capture.own_data import writes
 
 _SETITEM = "setitem", "__setitem__"
 
@@ -53,7 +53,7 @@ def _written(node: Node) -> Iterator[Node]:
     else:
         name = target if node.op == "call_method" else getattr(target, "__name__", "")
         found = [node.kwargs.get("out")]
-        if node.args and (writes_by_name(name) or writes(node) or name in _SETITEM or _is_in_place(node)):
+        if node.args and (writes(node) or name in _SETITEM or _is_in_place(node)):
             found.append(node.args[0])
     nodes: list[Node] = []
     map_arg(found, nodes.append)

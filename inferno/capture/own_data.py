@@ -56,10 +56,14 @@ def _written(value: Any) -> Node | None:
 
 
 def writes(node: Node) -> bool:
-    """Whether a method or an operator of Python's writes to its first argument."""
+    """Whether a method, a function or an operator of Python's writes to its first argument."""
     if node.op == "call_method":
         return writes_by_name(node.target)
-    return node.op == "call_function" and node.target in _IN_PLACE
+    if node.op != "call_function":
+        return False
+    name = getattr(node.target, "__name__", "")
+    # ``operator.and_`` is spelled so because ``and`` is a word of Python's.
+    return node.target in _IN_PLACE or (writes_by_name(name) and getattr(operator, name, None) is not node.target)
 
 
 def writes_by_name(name: str) -> bool:

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from inferno.capture import own_data
 from inferno.capture.scored_attention import scored_attention
 from inferno.capture.trained_attention import has_kernels
 
@@ -29,7 +30,6 @@ _NAMES = {
 }
 _NAME = {target: name for name, targets in _NAMES.items() for target in targets}
 PRODUCT, SOFTMAX, CAST = "matmul", "softmax", "cast"
-_WRITES = {operator.setitem, *(getattr(operator, n) for n in ("iadd", "isub", "imul", "itruediv", "imatmul", "iand", "ior", "ixor", "ifloordiv", "ipow"))}
 
 
 class Left(Exception):
@@ -73,7 +73,7 @@ def name_of(node: Node) -> str | None:
 def writes(node: Node) -> bool:
     """Whether a call writes to its first operand, by its name."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    return node.target in _WRITES or (name.endswith("_") and (not name.endswith("__") or name.startswith(("__i", "__set"))))
+    return node.target is operator.setitem or own_data.writes(node) or (name.startswith(("__i", "__set")) and name.endswith("__"))
 
 
 def read(calls: list[Node]) -> Written:

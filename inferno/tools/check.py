@@ -32,13 +32,43 @@ def to_float64(value: Any) -> Any:
 
 
 def reference(model: Callable, args: tuple, kwargs: dict[str, Any] | None = None) -> Any:
-    """The model's result computed in float64; of a large model operation by operation, without a copy of it."""
-    if isinstance(model, torch.nn.Module) and sum(t.nbytes for t in model.parameters()) > _LARGE:
-        device = next(model.parameters()).device
-        return run_isolated(lambda given: model(*tree_map(given, args), **tree_map(given, kwargs or {})), [device], torch.float64)[0]
+    """The model's result computed in float64.
+
+    Of a large model operation by operation, without a copy of it; so also of one that names types itself, whose copy in float64 fails, or has infinities
+    that it itself has not: the least number of float64, for a mask, in what the model has made float32.
+    """
+    kwargs = kwargs or {}
     narrower = any(isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64 for x in tree_leaves((args, kwargs)))
     with torch.no_grad(), _EpsilonOfFloat32() if narrower else nullcontext():
-        return to_float64(model)(*to_float64(args), **to_float64(kwargs or {}))
+        if isinstance(model, torch.nn.Module) and sum(t.nbytes for t in model.parameters()) > _LARGE:
+            return _by_operations(model, args, kwargs)
+        try:
+            copied = to_float64(model)(*to_float64(args), **to_float64(kwargs))
+        except (RuntimeError, TypeError, ValueError):
+            return _by_operations(model, args, kwargs, held=True)
+        lost = _not_finite(copied)
+        if not lost:
+            return copied
+        try:
+            found = _by_operations(model, args, kwargs, held=True)
+        except (RuntimeError, TypeError, ValueError):
+            return copied
+        return found if _not_finite(found) < lost else copied
+
+
+def _by_operations(model: Callable, args: tuple, kwargs: dict[str, Any], held: bool = False) -> Any:
+    """``held``: a module's tensors are in float64 from the beginning, for what asks for types."""
+    modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+    tables = [(table, key) for m in modules for table in (m._parameters, m._buffers) for key, value in table.items() if value is not None]
+    tensors = [t for t in (*tree_leaves((args, kwargs)), *(table[key] for table, key in tables)) if isinstance(t, torch.Tensor)]
+    devices = list({t.device for t in tensors})
+    return run_isolated(lambda given: model(*tree_map(given, args), **tree_map(given, kwargs)), devices, torch.float64, tables if held else ())[0]
+
+
+def _not_finite(results: Any) -> int:
+    """How many numbers of the results are NaN or infinite."""
+    floats = (t for t in tree_leaves(results) if isinstance(t, torch.Tensor) and (t.is_floating_point() or t.is_complex()))
+    return sum(int((~t.isfinite()).sum()) for t in floats)
 
 
 class _EpsilonOfFloat32(TorchFunctionMode):

@@ -41,6 +41,8 @@ COMPILED = {
     "swap": lambda x: _set(y := x * 2, slice(0, 2), y[2:]),
     "itself": lambda x: (y := x * 2).add_(y),
     "one of one": lambda x: (x * 2).expand(1, 4).add_(1),
+    "and": lambda x: (y := x > 0).view(4, 1) & y,
+    "or": lambda x: (y := x.repeat(4, 1) > 0) | y.t(),
 }
 
 

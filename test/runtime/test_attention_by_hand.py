@@ -72,6 +72,17 @@ def test_kernels(name, size, monkeypatch):
     assert {*forward, *backward} <= {"attention", "attention_gradients", "elementwise", "bundle", "reductions", "columns", "rows"}
 
 
+def test_masks_that_meet_between_the_products(operations):
+    """``operator.and_`` writes to nothing, though its name ends as if it did."""
+    def function(q, k, v, seen):
+        scores = (q @ k.mT).masked_fill((seen[:, None, :, None] & seen[:, None, None]).logical_not(), -1e4)
+        return torch.softmax(scores, -1) @ v
+
+    args = (*(torch.randn(2, 4, 8, 16) for _ in range(3)), torch.arange(8).expand(2, 8) < torch.tensor([[8], [5]]))
+    step(compiled(function), args, torch.bfloat16, 3)
+    assert set(operations) == {"scored_attention", "scored_attention_backward"}
+
+
 def test_rows_without_keys(operations):
     """By -inf they are no numbers, and so are the gradients that eager has none of."""
     _, (*qkv, buffer), _ = cases(2, 4, 24, 16)["nano"]

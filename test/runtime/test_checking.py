@@ -202,6 +202,31 @@ def test_the_reference_has_the_epsilon_of_the_types_given(dtype, eps):
         torch.testing.assert_close(reference(norm, (x,)), wanted)
 
 
+class Masked(nn.Linear):
+    """As CANINE masks its scores: 0 times what is infinite in float32, where float64's least number is."""
+
+    def forward(self, x):
+        scores = super().forward(x)
+        return torch.softmax(scores + (1.0 - (x > 0).float()) * torch.finfo(scores.dtype).min, -1)
+
+
+class Narrow(nn.Conv1d):
+    def forward(self, x):
+        return super().forward(x.to(torch.float32))
+
+
+@pytest.mark.parametrize("model, shape", [(Masked(6, 6), (4, 6)), (Narrow(4, 5, 3), (2, 4, 9))], ids=["mask", "cast"])
+def test_the_reference_of_a_model_that_names_types(model, shape):
+    x = torch.randn(shape).clamp(min=-1.0)
+    exact = reference(model, (x,))
+    assert exact.dtype == torch.float64 and exact.isfinite().all()
+    torch.testing.assert_close(exact.float(), model(x))
+
+
+def test_the_reference_keeps_what_is_infinite():
+    assert reference(lambda x: torch.log(x), (torch.tensor([0.0, 1.0]),)).tolist() == [-torch.inf, 0.0]
+
+
 def test_graphs_of_torch_compile():
     torch._dynamo.reset()
     layer = nn.Linear(8, 4)

@@ -18,6 +18,7 @@ from inferno.capture.decompositions import (
     sampling_gradients, scalars, scattered_extremes, scattering, segments, selections, slices, small_matrices, spectra, transposed, triangular, views,
     weight_norm, window_functions,
 )
+from inferno.capture.decompositions.constants import keep_constants
 from inferno.capture.eager_errors import error, may_raise
 
 
@@ -63,7 +64,7 @@ def _table(of_libraries: tuple) -> dict[Any, Callable]:
     """10 ms."""
     theirs = _upstream()
     found = {**theirs, **{op: _either(function, theirs[op]) if op in theirs else function for op, function in own().items()}}
-    return keep_errors(conversions.keep_casts(found))
+    return keep_constants(keep_errors(conversions.keep_casts(found)))
 
 
 def keep_errors(table: dict[Any, Callable]) -> dict[Any, Callable]:
