@@ -133,6 +133,25 @@ def test_keyword_inputs(net):
     assert_right(net, (torch.randn(4, 16),), {"scale": torch.randn(32)})
 
 
+class Variadic(nn.Module):
+    def forward(self, x, y=None, *others, scale=1, **named):
+        return x - y * 2 + sum(others) * scale + sum(named.values())
+
+
+def test_any_number_of_arguments():
+    """A call may give by name what the example gave by position, and the other way round, also beside ``*others``."""
+    x, model = torch.randn(4), Variadic()
+    by_position, by_name = inferno.compile(model, (x, x)), inferno.compile(model, (x,), kwargs={"y": x, "w": x})
+    assert_same = torch.testing.assert_close
+    assert_same(by_position(y=x * 2, x=x), x - x * 4)
+    assert_same(by_position(x, y=x * 2), x - x * 4)
+    assert_same(by_name(x, x * 2, w=x), x - x * 4 + x)
+    assert_same(inferno.compile(model, (x, x, x), kwargs={"scale": x})(x, x, x * 3, scale=x), x - x * 2 + x * 3 * x)
+    for call in (lambda: by_position(x, x, x), lambda: by_position(x), lambda: by_name(x, x, x, w=x)):
+        with pytest.raises(inferno.InputError, match="nested differently from the example's: expected x, y"):
+            call()
+
+
 def test_inputs_that_need_gradients_are_refused(compiled):
     with pytest.raises(inferno.InputError, match="argument x.*requires_grad"):
         compiled(torch.randn(4, 16, requires_grad=True))
@@ -211,6 +230,13 @@ def test_nested_inputs_and_outputs():
         compiled({"a": a}, (b, "other"))
     with pytest.raises(inferno.InputError, match=r"argument batch\['a'\]: expected \(3,\)"):
         compiled({"a": torch.randn(4)}, (b, "text"))
+
+
+def test_sizes_are_results():
+    compiled = inferno.compile(lambda x: {"shape": x.shape, "pair": Pair(x * 2, x.shape[1:])}, (torch.randn(3, 4),))
+    found = compiled(torch.randn(3, 4))
+    for size, expected in ((found["shape"], (3, 4)), (found["pair"].second, (4,))):
+        assert type(size) is torch.Size and size == expected
 
 
 def test_inputs_that_torch_takes_apart_in_its_own_way():
