@@ -1,6 +1,7 @@
 """Gradients of gradients through ``torch.compile(backend="inferno")``: gradient penalties, MAML, Hessians, in training loops as users write them."""
 
 import copy
+import gc
 import weakref
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 from torch.autograd import functional
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import inferno
 
@@ -150,6 +152,30 @@ def test_other_backwards_let_go_of_what_was_given():
     assert seen() is not None
     y.sum().backward()
     assert seen() is None
+    fast, between = compiled(written), x * 2  # a forward that nobody differentiates, of which autograd's node is the history of what it wrote to
+    y, seen = fast(between), weakref.ref(between)
+    del between, y
+    gc.collect()
+    assert seen() is None
+
+
+def test_checkpoints_and_offloading_save_what_they_save_in_eager():
+    """What is given to a graph within them is freed; a second gradient is taken where it is there all the same, else it is an error."""
+    first, second, seen = compiled(lambda a: a.sin() * a), torch.compile(torch.cos, backend="inferno"), []
+
+    def layers(x):
+        between = first(x)
+        seen.append(weakref.ref(between))
+        return second(between)
+
+    x = torch.randn(4, 4, requires_grad=True)
+    checkpoint(layers, x, use_reentrant=False).sum().backward()
+    with torch.autograd.graph.saved_tensors_hooks(torch.clone, lambda saved: saved):
+        y = layers(x * 1)
+    assert len(seen) == 3 and seen[0]() is None and seen[2]() is None
+    with pytest.raises(inferno.UnsupportedOperation, match="an input of its graph is freed: it was written to, or hooks on saved tensors"):
+        torch.autograd.grad(y.sum(), x, create_graph=True)
+    assert_close(penalise(lambda x: checkpoint(first, x, use_reentrant=False), x), penalise(lambda x: x.sin() * x, x.double()))
 
 
 class Cube(torch.autograd.Function):

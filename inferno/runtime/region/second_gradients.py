@@ -7,6 +7,7 @@ Any other backward lets go of what was given, and runs what was compiled.
 """
 
 import logging
+import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,16 +66,17 @@ class SecondGradients:
             node = result.grad_fn if isinstance(result, Tensor) else None
             if hasattr(type(node), "_forward_cls"):
                 nodes.setdefault(node, {}).setdefault(result.output_nr, i)
+        kept = _kept(given, versions) if nodes else given
         for node, places in nodes.items():
             if _prepare(type(node)._forward_cls):
-                node.inferno_call = _Call(self, given, versions, states, places)
+                node.inferno_call = _Call(self, kept, versions, states, places)
         return results
 
     def gradients(self, node: Any, call: "_Call", grads: Sequence[Tensor | None]) -> list[Tensor | None] | str:
         """The gradients of the inputs of a call's ``node``, connected to what they depend on; a reason where they cannot be had."""
-        if reason := self._refusal(call):
+        given = call.alive()
+        if reason := self._refusal(call, given):
             return reason
-        given = call.given
         edges = {_key(get_gradient_edge(v)): i for i, v in enumerate(given) if isinstance(v, Tensor) and v.requires_grad}
         wanted = [edges.get(edge) for edge in node.next_functions if edge[0] is not None]
         if None in wanted or any(g is not None and i not in call.places for i, g in enumerate(grads)):
@@ -98,7 +100,7 @@ class SecondGradients:
         found = iter(torch.autograd.grad(of, wrt, [g for _, g in pairs], create_graph=True, allow_unused=True))
         return [next(found) if needed else None for needed in node.needs_input_grad]
 
-    def _refusal(self, call: "_Call") -> str:
+    def _refusal(self, call: "_Call", given: Sequence[Any]) -> str:
         """Why a call is not to be differentiated twice; empty where it may be."""
         if not self._fallback:
             return "it is eager's, which fallback=False does not allow"
@@ -108,8 +110,8 @@ class SecondGradients:
         nodes = (n for m in module.modules() if isinstance(m, GraphModule) for n in m.graph.nodes)
         if other := next((n.target for n in nodes if isinstance(n.target, HigherOrderOperator) and n.target not in _DIFFERENTIABLE), None):
             return f"its graph has the operation {other.name()}, of whose gradients torch keeps no graph"
-        known = self._reads is not None and self._count == len(call.given)
-        for i, (value, before, version) in enumerate(zip(call.given, call.versions, _versions(call.given))):
+        known = self._reads is not None and self._count == len(given)
+        for i, (value, before, version) in enumerate(zip(given, call.versions, _versions(given))):
             if version != before and (value.requires_grad or not known or i in self._reads):
                 return f"input {i} of its graph, a tensor of shape {tuple(value.shape)} that it is computed of, was changed in place by the call or behind it"
         if not self._said:
@@ -120,14 +122,21 @@ class SecondGradients:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What a call was ``given``, the ``versions`` of the tensors and, where it drew, the ``states`` of the generators then; ``places``: the numbers of the
-    graph's results by those of the node's."""
+    """What a call was ``given`` (see ``_kept``), the ``versions`` of the tensors and, where it drew, the ``states`` of the generators then; ``places``: the
+    numbers of the graph's results by those of the node's."""
 
     owner: SecondGradients
     given: Sequence[Any]
     versions: Sequence[int]
     states: Sequence[Tensor] | None
     places: dict[int, int]
+
+    def alive(self) -> list[Any]:
+        """What it was given.  An error where that is freed: it could not be connected to what it was computed of, and a gradient would be zero."""
+        found = [v() if isinstance(v, weakref.ref) else v for v in self.given]
+        if any(a is not b and b is None for a, b in zip(self.given, found)):
+            raise _error("an input of its graph is freed: it was written to, or hooks on saved tensors (a checkpoint, save_on_cpu) saved memory")
+        return found
 
 
 def _prepare(function: Any) -> bool:
@@ -152,7 +161,7 @@ def _asking(original: Callable) -> Callable:
         found = call.owner.gradients(ctx, call, flat_args[0])
         if not isinstance(found, str):
             return tuple(found)
-        connected = [t for t in (*call.given, *flat_args[0]) if isinstance(t, Tensor) and t.requires_grad]
+        connected = [t for t in (*call.alive(), *flat_args[0]) if isinstance(t, Tensor) and t.requires_grad]
         return _Refused.apply(found, lambda: original(flat_args, ctx, *others), *connected)
 
     backward.inferno_first = True
@@ -169,10 +178,24 @@ class _Refused(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise UnsupportedOperation(
-            f"a gradient of a gradient of a compiled graph is not supported: {ctx.reason}. Leave the part that is differentiated twice to eager "
-            f"with torch.compiler.disable"
-        )
+        raise _error(ctx.reason)
+
+
+def _error(reason: str) -> UnsupportedOperation:
+    return UnsupportedOperation(
+        f"a gradient of a gradient of a compiled graph is not supported: {reason}. Leave the part that is differentiated twice to eager "
+        f"with torch.compiler.disable"
+    )
+
+
+def _kept(given: Sequence[Any], versions: Sequence[int]) -> Sequence[Any]:
+    """What a call leaves of what it was given, with these ``versions`` before: all of it, but no more than weak references of what is computed where hooks
+    put away what autograd saves, and of what was written to, whose history the node is then itself."""
+    hooked, now = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None, _versions(given)
+    if not hooked and now == versions:
+        return given
+    computed = [isinstance(v, Tensor) and v.grad_fn is not None for v in given]
+    return [weakref.ref(v) if c and (hooked or a != b) else v for v, c, a, b in zip(given, computed, versions, now)]
 
 
 def _key(edge: Any) -> tuple[Any, int]:
