@@ -17,6 +17,7 @@ from inferno.philox import Draw
 from inferno.symbolic import Int
 
 _MOST_NAMES = 20  # in an error
+_PLAIN = (bool, int, float, str, type(None))  # of which equal ones are the same to a program
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +220,7 @@ class Signature:
         return tensors
 
     def _rebind(self, args: tuple, kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec]:
-        """The same call with its arguments passed by position or by name as in the example."""
+        """The same call with its arguments passed by position or by name as in the example, and with defaults said where it said them."""
         try:
             bound = self.parameters.bind(*args, **kwargs).arguments
         except TypeError as error:
@@ -236,6 +237,13 @@ class Signature:
                 others = value
             else:
                 flat[name] = value
+        wanted = {*by_position[:len(example[0])], *example[1]}
+        for name, parameter in self.parameters.parameters.items():  # a default that one of the two calls says and the other does not
+            if parameter.default is not inspect.Parameter.empty and (name in wanted) != (name in flat):
+                if name in wanted:
+                    flat[name] = parameter.default
+                elif type(flat[name]) in _PLAIN and type(flat[name]) is type(parameter.default) and flat[name] == parameter.default:
+                    del flat[name]
         first = tuple(flat.pop(n) for n in by_position[:len(example[0])] if n in flat)
         return tree_flatten(((*first, *others), _in_order(flat, self.input_spec)))
 
