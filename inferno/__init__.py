@@ -1,12 +1,12 @@
 """Inferno: an optimizing compiler for PyTorch, written in Python on MLIR."""
 
 from inferno.errors import (
-    CaptureError, CheckError, CompileError, DivisionByZero, IndexOutOfRange, InfernoError, InputError, LaunchError, ModelChanged, OptionError,
+    AssertionFailed, CaptureError, CheckError, CompileError, DivisionByZero, IndexOutOfRange, InfernoError, InputError, LaunchError, ModelChanged, OptionError,
     PackageError, PassError, PlanError, StateNotKept, UnsupportedOperation, WorkerError,
 )
 
 __all__ = [
-    "CaptureError", "CheckError", "CompileError", "CompiledModule", "DivisionByZero", "IndexOutOfRange", "InfernoError", "InputError",
+    "AssertionFailed", "CaptureError", "CheckError", "CompileError", "CompiledModule", "DivisionByZero", "IndexOutOfRange", "InfernoError", "InputError",
     "LaunchError", "ModelChanged", "OptionError", "PackageError", "PassError", "PlanError", "StateNotKept", "Stats", "UnsupportedOperation", "WorkerError",
     "compile", "explain", "load", "stats",
 ]

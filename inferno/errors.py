@@ -43,6 +43,11 @@ class DivisionByZero(InputError, ZeroDivisionError, RuntimeError):
     """An integer is divided by zero, as found on the CPU.  Names the kernel and the operations in it.  Eager's error is a RuntimeError."""
 
 
+class AssertionFailed(InfernoError, AssertionError, RuntimeError):
+    """What a model asserts of a call's tensors is not so, as found on the CPU.  Eager raises an AssertionError for an ``assert`` and a RuntimeError for
+    torch's assertions, which are one in a graph: this is both."""
+
+
 class OptionError(InfernoError, ValueError):
     """An option, target or name that does not exist; lists the ones that do."""
 

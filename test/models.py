@@ -46,3 +46,10 @@ class Residuals(nn.Module):
         for layer in self.layers:
             x = x + layer(x)
         return x
+
+
+def asserting(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    """It is here since pytest rewrites what a test's own file asserts."""
+    y = x * n
+    assert (y.abs() < 100).all(), "y is too large"
+    return y.exp().sum(1)

@@ -8,9 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inferno.errors import AssertionFailed
+
 _MESSAGE = "Expected Tensor with single nonzero value, but got zero"  # eager's
 
 ASSERTIONS = {torch.ops.aten._assert_async.default, torch.ops.aten._assert_async.msg}
+
+
+def asserted(*args: Any, **kwargs: Any) -> None:
+    """torch's operation, whose error on the CPU is one of ours."""
+    try:
+        torch._assert_async(*args, **kwargs)
+    except RuntimeError as error:
+        raise AssertionFailed(str(error)) from None
 
 
 def with_message(input: Tensor, message: str | None = None) -> Any:

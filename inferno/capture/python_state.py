@@ -33,6 +33,7 @@ _MOST = 100_000  # what is looked at: a model that holds more holds data
 _DEEP = 8  # containers in each other that are compared; deeper ones count as different
 _ABSENT, _BUFFER = object(), object()
 _IN_PLACE = {"__setitem__", *(f"__i{o}__" for o in "add sub mul matmul truediv div floordiv mod pow lshift rshift and xor or".split())}
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks")  # those that a call runs
 FORWARD_HOOKS, _BACKWARD_HOOKS = ([k for k in torch.nn.Module().__dict__ if k.startswith(way) and "hooks" in k] for way in ("_forward", "_backward"))
 
 
@@ -227,6 +228,7 @@ def _within(name: str, value: Any, held: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, torch.nn.Module):
         yield from ((name, _Parts(table, table is value._buffers)) for table in (value._parameters, value._buffers, value._modules))
         yield name, type(value).forward
+        yield from ((f"a hook of {name}", hook) for table in map(value.__dict__.get, _HOOKS) for hook in (table or {}).values())
     if isinstance(value, types.MethodType):
         yield name, value.__self__
         yield name, value.__func__

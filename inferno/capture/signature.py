@@ -3,13 +3,13 @@
 import inspect
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import TreeSpec, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from torch.utils._pytree import SUPPORTED_NODES, TreeSpec, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
 from inferno.capture.input_parts import Part
 from inferno.errors import InputError
@@ -17,6 +17,7 @@ from inferno.philox import Draw
 from inferno.symbolic import Int
 
 _MOST_NAMES = 20  # in an error
+_PLAIN = (bool, int, float, str, type(None))  # of which equal ones are the same to a program
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,7 @@ class Signature:
     ``input_places`` are the inputs' argument numbers, ``held`` (number, table, key) of the other arguments, ``orders`` (number, order) of inputs that have one:
     ``arguments_of`` permutes these, but not what is held, which is told from other tensors by what it is; ``parts`` (number, part, shape) of inputs that are
     parts, of which it finds the whole;
-    ``single_output`` says that the output is one tensor.
+    ``single_output`` says that the output is one tensor, and ``build`` makes the nest of its leaves.
     """
 
     arguments: tuple[Argument, ...]
@@ -151,6 +152,7 @@ class Signature:
     parts: tuple = field(init=False, default=())
     input_places: tuple = field(init=False, default=())
     single_output: bool = field(init=False, default=False)
+    build: Callable[[list[Any], TreeSpec], Any] = field(init=False, default=tree_unflatten)
 
     def __post_init__(self) -> None:
         args_spec, kwargs_spec = _children(self.input_spec)
@@ -162,6 +164,7 @@ class Signature:
         set_(self, "input_places", tuple(index for is_tensor, index in self.leaves if is_tensor))
         set_(self, "orders", tuple((i, a.order) for i, a in enumerate(self.arguments) if a.kind == "input" and a.order is not None))
         set_(self, "parts", tuple((i, a.part, a.shape) for i, a in enumerate(self.arguments) if a.part is not None))
+        set_(self, "build", _unflatten_sizes if torch.Size in types_within(self.output_spec) else tree_unflatten)
         set_(self, "single_output", self.output_spec.is_leaf() and self.outputs == ((True, 0),))
 
     def arguments_of(self, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
@@ -192,7 +195,7 @@ class Signature:
         """The user's nest of outputs from the "output" results and the views."""
         if self.single_output:
             return results[0]
-        return tree_unflatten([results[v] if is_tensor else v for is_tensor, v in self.outputs], self.output_spec)
+        return self.build([results[v] if is_tensor else v for is_tensor, v in self.outputs], self.output_spec)
 
     def _flatten(self, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
         """The tensor leaves of a call, checked against the example's structure and constants."""
@@ -217,24 +220,45 @@ class Signature:
         return tensors
 
     def _rebind(self, args: tuple, kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec]:
-        """The same call with its arguments passed by position or by name as in the example."""
+        """The same call with its arguments passed by position or by name as in the example, and with defaults said where it said them."""
         try:
             bound = self.parameters.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise InputError(f"the call does not fit the model's signature {self.parameters}: {error}") from error
-        positional = tree_unflatten([None] * self.input_spec.num_leaves, self.input_spec)
-        count, names = len(positional[0]), list(self.parameters.parameters)
+        example = tree_unflatten([None] * self.input_spec.num_leaves, self.input_spec)
+        by_position = [p.name for p in self.parameters.parameters.values() if p.kind.name.startswith("POSITIONAL")]
         flat: dict[str, Any] = {}
+        others: tuple = ()
         for name, value in bound.items():
             kind = self.parameters.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
                 flat.update(value)
             elif kind is inspect.Parameter.VAR_POSITIONAL:
-                return [], tree_flatten(None)[1]
+                others = value
             else:
                 flat[name] = value
-        first = tuple(flat.pop(n) for n in names[:count] if n in flat)
-        return tree_flatten((first, _in_order(flat, self.input_spec)))
+        wanted = {*by_position[:len(example[0])], *example[1]}
+        for name, parameter in self.parameters.parameters.items():  # a default that one of the two calls says and the other does not
+            if parameter.default is not inspect.Parameter.empty and (name in wanted) != (name in flat):
+                if name in wanted:
+                    flat[name] = parameter.default
+                elif type(flat[name]) in _PLAIN and type(flat[name]) is type(parameter.default) and flat[name] == parameter.default:
+                    del flat[name]
+        first = tuple(flat.pop(n) for n in by_position[:len(example[0])] if n in flat)
+        return tree_flatten(((*first, *others), _in_order(flat, self.input_spec)))
+
+
+def _unflatten_sizes(leaves: Iterable[Any], spec: TreeSpec) -> Any:
+    """``tree_unflatten``, which makes tuples of a torch.Size."""
+    values = iter(leaves)
+
+    def make(spec: TreeSpec) -> Any:
+        if spec.is_leaf():
+            return next(values)
+        children = [make(c) for c in _children(spec)]
+        return torch.Size(children) if spec.type is torch.Size else SUPPORTED_NODES[spec.type].unflatten_fn(children, spec.context)
+
+    return make(spec)
 
 
 def types_within(spec: TreeSpec) -> set[type]:

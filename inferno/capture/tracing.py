@@ -60,11 +60,11 @@ def to_trace(
     module: torch.nn.Module, autocast: State, start: Sequence[Change], changed: list[Change], constants: dict[int, Tensor],
 ) -> Iterator[torch.nn.Module]:
     """A module to export: it shares everything with ``module`` but the forward hooks that this has itself, which run at every call:
-    they are Python, not the model's.  It runs with ``autocast``, after the changes ``start`` in Python.  ``changed`` gets those that its
-    ``forward`` makes; all are taken back.  ``constants`` gets, by their ids, the tensors that it reads and torch.export does not know: they
-    are held neither by the module nor by its arguments."""
+    they are Python, not the model's.  Attributes that such hooks may set are its own (see ``_set_by_hooks``).  It runs with ``autocast``, after the
+    changes ``start`` in Python.  ``changed`` gets those that its ``forward`` makes; all are taken back.  ``constants`` gets, by their ids, the tensors
+    that it reads and torch.export does not know: they are held neither by the module nor by its arguments."""
     bare = object.__new__(type(module))
-    bare.__dict__.update(module.__dict__, **{name: OrderedDict() for name in FORWARD_HOOKS})
+    bare.__dict__.update(module.__dict__, **{name: OrderedDict() for name in FORWARD_HOOKS}, **_set_by_hooks(module))
     mode = _Shortcuts(constants, {id(t) for t in (*module.parameters(), *module.buffers())})
     casts: list[ExitStack] = []
     states: list[PythonState] = []
@@ -109,6 +109,14 @@ def to_trace(
         mode.restore()
         while _depth() > depth:  # a forward that raises under torch.export calls no hook behind it
             torch.overrides._pop_mode()
+
+
+def _set_by_hooks(module: torch.nn.Module) -> dict[str, Tensor]:
+    """Copies of the attributes that share memory with the module's own parameters, where hooks run before its ``forward``: until its first call the weight
+    of torch's older ``spectral_norm`` is ``weight_orig``, which torch.export would take it for, and a tensor of its own behind that."""
+    memory = {p.untyped_storage()._cdata for p in module._parameters.values() if p is not None}
+    held = {k: v for k, v in module.__dict__.items() if module._forward_pre_hooks and isinstance(v, Tensor) and v.layout is torch.strided}
+    return {k: v.detach().clone() for k, v in held.items() if v.untyped_storage()._cdata in memory}
 
 
 def _order(tensor: Tensor) -> tuple:

@@ -67,7 +67,7 @@ class Face(torch.nn.Module):
     def __new__(cls, *args: Any, **kwargs: Any) -> "Face":
         self = super().__new__(cls)
         torch.nn.Module.__init__(self)
-        self.__dict__.update(_model=None, _recipe=None, _before=None)
+        self.__dict__.update(_model=None, _recipe=None, _before=None, _hooked_early=False)
         return self
 
     def attach(self, model: Any, recipe: Recipe | None) -> "Face":
@@ -75,7 +75,7 @@ class Face(torch.nn.Module):
         self.__dict__.update(_model=model, _recipe=recipe)
         if isinstance(model, torch.nn.Module):
             self.__dict__.update({name: model.__dict__[name] for name in _SHARED if name in model.__dict__})
-            self.__dict__["_before"] = make_guard(model)
+            self.__dict__.update(_before=make_guard(model), _hooked_early=bool(model._forward_pre_hooks))
         elif parts := self._parts(model):
             self.__dict__["_before"] = make_guard(torch.nn.ModuleDict(parts))
         return self
@@ -165,8 +165,8 @@ def _call_run(face: Face, shell: torch.nn.Module, /, *args: Any, **kwargs: Any) 
         before = attributes.get(name)
         if not isinstance(value, Tensor) or before is value:
             continue
-        if isinstance(before, Tensor) and any(_share(before, p) for p in face._model._parameters.values() if p is not None):
-            raise ModelChanged(f"a forward hook of the model sets {name}, which was a parameter when it was compiled; call the model once and compile it then")
+        if isinstance(before, Tensor) and not face._hooked_early and any(_share(before, p) for p in face._model._parameters.values() if p is not None):
+            raise ModelChanged(f"a forward hook of the model sets {name}, which was a parameter when it was compiled; compile the model again")
         attributes[name] = value
     return face._run(args, kwargs)
 

@@ -153,13 +153,17 @@ def test_other_keys_and_containers_are_named():
 
 def test_capturing_changes_nothing():
     net, calls = Net().train(), []
-    net.linear.register_forward_hook(lambda *a: calls.append(1))
+    net.linear.register_forward_hook(lambda *a: None)
     state, seed = {k: v.clone() for k, v in net.state_dict().items()}, torch.get_rng_state()
     objects = dict(net.named_parameters())
     capture(net, (torch.randn(3, 4, generator=torch.Generator()),))
     assert torch.equal(torch.get_rng_state(), seed) and net.training
     assert all(torch.equal(v, state[k]) for k, v in net.state_dict().items())
     assert all(p is objects[n] and p.requires_grad and p.grad is None for n, p in net.named_parameters())
+    net.linear.register_forward_hook(lambda *a: calls.append(1))
+    with pytest.raises(CaptureError, match="forward changes what is no tensor of its graph: calls"):
+        capture(net, (torch.randn(3, 4),))
+    assert not calls
 
 
 def test_a_big_model_is_not_copied():

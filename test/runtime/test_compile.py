@@ -133,6 +133,45 @@ def test_keyword_inputs(net):
     assert_right(net, (torch.randn(4, 16),), {"scale": torch.randn(32)})
 
 
+class Variadic(nn.Module):
+    def forward(self, x, y=None, *others, scale=1, **named):
+        return x - y * 2 + sum(others) * scale + sum(named.values())
+
+
+def test_any_number_of_arguments():
+    """A call may give by name what the example gave by position, and the other way round, also beside ``*others``."""
+    x, model = torch.randn(4), Variadic()
+    by_position, by_name = inferno.compile(model, (x, x)), inferno.compile(model, (x,), kwargs={"y": x, "w": x})
+    assert_same = torch.testing.assert_close
+    assert_same(by_position(y=x * 2, x=x), x - x * 4)
+    assert_same(by_position(x, y=x * 2), x - x * 4)
+    assert_same(by_name(x, x * 2, w=x), x - x * 4 + x)
+    assert_same(inferno.compile(model, (x, x, x), kwargs={"scale": x})(x, x, x * 3, scale=x), x - x * 2 + x * 3 * x)
+    with pytest.raises(inferno.InputError, match="argument y: expected a tensor of .* got NoneType None"):
+        by_position(x)
+    for call in (lambda: by_position(x, x, x), lambda: by_name(x, x, x, w=x)):
+        with pytest.raises(inferno.InputError, match="nested differently from the example's: expected x, y"):
+            call()
+
+
+def test_defaults_may_be_said_or_not():
+    def f(x, y=None, *, scale=1.0, shift=0.0):
+        return (x if y is None else x + y) * scale + shift
+
+    x = torch.randn(4)
+    short, long = inferno.compile(f, (x,)), inferno.compile(f, (x, None), kwargs={"scale": 1.0, "shift": 2.0})
+    for result in (short(x, None), short(x, scale=1.0), short(x=x, y=None, shift=0.0)):
+        torch.testing.assert_close(result, x)
+    for result in (long(x, shift=2.0), long(x, None, shift=2.0), long(x=x, y=None, scale=1.0, shift=2.0)):
+        torch.testing.assert_close(result, x + 2)
+    with pytest.raises(inferno.InputError, match="expected x, got x, scale"):
+        short(x, scale=2.0)
+    with pytest.raises(inferno.InputError, match="argument shift: expected 2.0, which the program was compiled for, got 0.0"):
+        long(x)
+    with pytest.raises(inferno.InputError, match="expected x, got x, y"):
+        short(x, x)
+
+
 def test_inputs_that_need_gradients_are_refused(compiled):
     with pytest.raises(inferno.InputError, match="argument x.*requires_grad"):
         compiled(torch.randn(4, 16, requires_grad=True))
@@ -211,6 +250,13 @@ def test_nested_inputs_and_outputs():
         compiled({"a": a}, (b, "other"))
     with pytest.raises(inferno.InputError, match=r"argument batch\['a'\]: expected \(3,\)"):
         compiled({"a": torch.randn(4)}, (b, "text"))
+
+
+def test_sizes_are_results():
+    compiled = inferno.compile(lambda x: {"shape": x.shape, "pair": Pair(x * 2, x.shape[1:])}, (torch.randn(3, 4),))
+    found = compiled(torch.randn(3, 4))
+    for size, expected in ((found["shape"], (3, 4)), (found["pair"].second, (4,))):
+        assert type(size) is torch.Size and size == expected
 
 
 def test_inputs_that_torch_takes_apart_in_its_own_way():

@@ -251,6 +251,15 @@ def test_sparse_inputs_and_buffers(layout):
         inferno.compile(model, (x,), target="cpu", fallback=False)
 
 
+def test_sparse_results():
+    x = torch.randn(5, 6)
+    for function in (lambda x: x.relu().to_sparse(), lambda x: x.relu().to_sparse_csr()):
+        fast = inferno.compile(lambda x: (function(x), function(x * 2), x + 1), (x,), target="cpu")  # noqa: B023
+        for ours, eager in zip(fast(x), (function(x), function(x * 2), x + 1), strict=True):
+            assert ours.layout is eager.layout
+            torch.testing.assert_close(ours.to_dense(), eager.to_dense())
+
+
 def test_nested_inputs():
     torch._dynamo.reset()
     rows = [torch.randn(2, 4), torch.randn(3, 4)]

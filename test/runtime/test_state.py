@@ -492,12 +492,35 @@ def test_hooks_that_set_a_weight():
     model = nn.utils.spectral_norm(nn.Linear(8, 8)).eval()
     early = inferno.compile(model, (x,))  # the weight is weight_orig's memory until the first call
     with torch.no_grad():
-        with pytest.raises(inferno.InputError, match="a forward hook of the model sets weight"):
-            early(x)
-        model(x)
-        compiled = inferno.compile(model, (x,))
-        model.weight_orig.add_(torch.eye(8))
-        assert_same(compiled(x), model(x))
+        copied, its_model = copy.deepcopy((early, model))
+        for compiled, eager in ((early, model), (copied, its_model), (inferno.compile(model, (x,)), model)):
+            assert_same(compiled(x), eager(x))
+            eager.weight_orig.add_(torch.eye(8))
+            assert_same(compiled(x), eager(x))
+        trained, other = (nn.utils.spectral_norm(nn.Linear(8, 8)) for _ in range(2))  # each call is a step of its power iteration
+        other.load_state_dict(trained.state_dict())
+        compiled = inferno.compile(trained, (x,))
+        for _ in range(3):
+            assert_same(compiled(x), other(x))
+        assert_same(trained.weight_u, other.weight_u)
+        plain = nn.Linear(8, 8)
+        plain.memory = plain.weight.data
+        compiled = inferno.compile(plain, (x,))
+        plain.register_forward_pre_hook(lambda module, args: setattr(module, "memory", module.weight * 2))
+        with pytest.raises(inferno.ModelChanged, match="a forward hook of the model sets memory"):
+            compiled(x)
+
+
+def test_hooks_of_parts_that_keep_what_they_see():
+    """As those that collect features do: a graph has nothing of it, so Dynamo captures the model, and compiling leaves nothing behind."""
+    x, model, found = torch.randn(3, 8), nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)), {}
+    model[1].register_forward_hook(lambda module, args, output: found.__setitem__("feature", output))
+    compiled = inferno.compile(model, (x,))
+    assert not found
+    with torch.no_grad():
+        for scale in (1, 2):
+            assert_same(compiled(x * scale), model[2](torch.relu(model[0](x * scale))))
+            assert_same(found["feature"], torch.relu(model[0](x * scale)))
 
 
 def test_parts_that_run_in_eager_share_and_write_too():

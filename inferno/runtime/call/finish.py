@@ -77,7 +77,8 @@ def _owner(output: Output) -> tuple[str, int]:
 
 
 def _memory(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    """What tells a tensor's memory from others'; of one that is several tensors, as a sparse one is, what tells it."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else -id(tensor)
 
 
 def write_values(targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:

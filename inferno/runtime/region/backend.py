@@ -61,6 +61,7 @@ from inferno.runtime.region.called import called_graphs, compile_called
 from inferno.runtime.region.graphs import make_graph
 from inferno.runtime.region.original import Original, Regions, count_eager, eager_region, graph_fallback
 from inferno.runtime.region.region import Fallback, GraphFailed, Region, build_region, fallback_of
+from inferno.runtime.region.second_gradients import SecondGradients
 from inferno.runtime.region.written_numbers import kept_writes
 from inferno.tf32 import takes_tf32
 
@@ -102,7 +103,7 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
     def run(*given: Any) -> Any:
         if (forward_levels["_current_level"] >= 0 or modes()) and not is_about_numbers(given):
             return captured.plain(*given)
-        return (captured.instead or compiled)(*given)
+        return captured.instead(*given) if captured.instead else captured.second.call(compiled, given)
 
     run.inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
     return run
@@ -122,7 +123,7 @@ def _differentiate(captured: "_Captured", graph: GraphModule, inputs: Sequence[A
         bw_compiler=functools.partial(_compile, captured, "backward"),
         inference_compiler=functools.partial(_compile, captured, "inference"),
         decompositions=table(),
-        partition_fn=functools.partial(partition_training, last=lambda joint: choose_target(captured.options.target, _device(joint)).kind == "nvptx"),
+        partition_fn=functools.partial(_partition, captured),
         # It knows no other way to give a tensor another's memory.  What is checked is run twice, of the same inputs.
         keep_inference_input_mutations=bool(sets) or not captured.options.check,
     )
@@ -142,6 +143,12 @@ def _differentiate(captured: "_Captured", graph: GraphModule, inputs: Sequence[A
             return captured.run_as_it_is(last, " ".join(reason.split()))
 
 
+def _partition(captured: "_Captured", joint: GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **facts: Any) -> tuple[GraphModule, GraphModule]:
+    captured.second.see_joint(joint, num_fwd_outputs)
+    on_gpu = choose_target(captured.options.target, _device(joint)).kind == "nvptx"
+    return partition_training(joint, inputs, num_fwd_outputs=num_fwd_outputs, last=lambda _: on_gpu, **facts)
+
+
 @dataclass
 class _Captured:
     """A graph of Dynamo's that is compiled: its ``regions`` so far, its ``original`` operations, and what runs ``instead`` of all that was compiled of
@@ -153,6 +160,9 @@ class _Captured:
     original: Original
     device: torch.device
     instead: Callable | None = None
+
+    def __post_init__(self) -> None:
+        self.second = SecondGradients(lambda: self.plain, self.options.fallback)
 
     @functools.cached_property
     def plain(self) -> Callable:

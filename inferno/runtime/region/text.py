@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from inferno.capture.assertions import ASSERTIONS, asserted
 from inferno.capture.input_parts import whole_of
 from inferno.capture.orders import dense_order, permuted_order
 from inferno.capture.partition import Part, base_of, is_free, is_view
@@ -107,7 +108,7 @@ class _Writer:
         if node.op == "call_method":
             self._line(f"{self.name(node)} = {arguments[0]}.{node.target}({', '.join(arguments[1:])})", node.all_input_nodes)
         else:
-            target = self.attributes(node.target) if node.op == "call_module" else synchronous(node) or node.target
+            target = self.attributes(node.target) if node.op == "call_module" else _instead(node) or node.target
             function = self._global(_identifier(node.target if node.op == "call_module" else target), target)
             self._line(f"{self.name(node)} = {function}({', '.join(arguments)})", node.all_input_nodes)
         self.made.add(node)
@@ -228,6 +229,11 @@ def _has_memory(node: Node) -> bool:
     """Whether an operation makes new memory, rather than a view of what there is."""
     source = node.args[0] if node.target is operator.getitem else node
     return source.op == "call_function" and not is_view(source)
+
+
+def _instead(node: Node) -> Callable | None:
+    """The function to call in the place of an operation in eager, if not itself."""
+    return asserted if node.target in ASSERTIONS else synchronous(node)
 
 
 def _identifier(value: Any) -> str:
