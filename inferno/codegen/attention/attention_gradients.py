@@ -177,7 +177,7 @@ class Emitter:
         found = []
         for i, m in stores.items():
             access = g.results[i].destination.access
-            together, width = columns_together(stored(g, i), *result_of(g, t, s, i, True)), element_bytes(access.element)
+            together, width = columns_together(stored(g, i), *result_of(t, s, i, True)), element_bytes(access.element)
             found.append(tensor_map(
                 arguments[access.argument], sizes=[x.size for x in m.axes], strides=[x * width for x in m.strides],
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * width, l2=0,
@@ -279,7 +279,7 @@ class Emitter:
 
 def _tensors(g: AttentionGradient, t: GradientTiling, s: AttentionGradients | QuerySums, extras: Sequence[Access]) -> tuple[dict[int, StoreMap], Plain]:
     """Tensor maps of the results that the copy engine writes, by number, and what is read and written without it."""
-    stores = {i: m for i in range(len(g.results)) for m in store_maps(stored(g, i), *result_of(g, t, s, i, True)).values()}
+    stores = {i: m for i in range(len(g.results)) for m in store_maps(stored(g, i), *result_of(t, s, i, True)).values()}
     written = {r.destination.access.argument: r.destination.access for r in g.results}
     plain = {x.argument: x.element for x in extras}
     plain.update({r.destination.access.argument: r.destination.access.element for i, r in enumerate(g.results) if i not in stores})

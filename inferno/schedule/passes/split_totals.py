@@ -22,7 +22,7 @@ _DEPTH = 4  # maps between what rows come to and what is made of it
 
 def split_totals(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
-    def rewrite(main: func.FuncOp, kernels: dict[str, func.FuncOp], found: Total, machine: Target) -> bool:
+    def rewrite(kernels: dict[str, func.FuncOp], found: Total, machine: Target) -> bool:
         leading = _rows(found, kernels, machine)
         if leading is None:
             return False
