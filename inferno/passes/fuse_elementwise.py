@@ -6,6 +6,7 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 
 from collections.abc import Sequence
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import dim_of, ir, owner, rewrite, users, walk
 from inferno.passes.contraction import (
     CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_convolution, is_factor, is_sum_of_products, parse_fused,
@@ -335,9 +336,7 @@ def bytes_of(value: ir.Value) -> int:
     type_ = value.type
     if not isinstance(type_, ir.RankedTensorType):
         return 0
-    count = product(hint(s) for s in shape(value))
-    element = type_.element_type
-    return count * (8 if isinstance(element, (ir.IndexType, ir.ComplexType)) else max(8, element.width) // 8)
+    return product(hint(s) for s in shape(value)) * element_bytes(type_.element_type)
 
 
 def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, at: ir.InsertionPoint | None = None) -> ir.Operation | None:

@@ -24,13 +24,13 @@ from inferno.codegen.attention.gradients_rounded import Rounded
 from inferno.codegen.attention.masks import mask_map
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.launcher import launch, launcher, pointer, scalar, size, temporary, tensor_map
 from inferno.codegen.builders.minmax import recognise_maximum
 from inferno.codegen.matmul.tile_numbers import emit_counter, launch_counter
 from inferno.codegen.nvvm.builder import READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Words, device_kernel, device_module, elect
 from inferno.codegen.nvvm.filled_words import add_filling, launch_filled
 from inferno.codegen.nvvm.global_memory import Elements
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.await_kernels import await_predecessors

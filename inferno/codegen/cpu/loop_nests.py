@@ -13,11 +13,11 @@ from inferno.codegen.cpu.loop_emitter import Emitter
 from inferno.codegen.cpu.loop_operands import Operand, Result, operand_of, root_of
 from inferno.codegen.cpu.loop_order import Order, merge_runs, order_map, order_reduction
 from inferno.codegen.cpu.running_values import neutral, running_type
+from inferno.element_sizes import element_bytes
 from inferno.mlir import backward_slice, dim_of, ir, is_unread, owner, walk
 from inferno.passes.generics import maps, use_count
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.accesses import iterators
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.reductions.extrema import Extremum, read_extremum, to_candidate
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -47,7 +47,7 @@ class Nest:
         into = self.results[0].operand.strides
         parallel = merge_runs(sorted(of_kind("parallel"), key=lambda d: -hint(into[d])), sizes, strides, keep)
         if not self.reduces:
-            widths = [bit_width(o.value.type.element_type) // 8 for o in operands]
+            widths = [element_bytes(o.value.type.element_type) for o in operands]
             self.order = order_map(parallel, outputs[0], widths)
         else:
             reads = next((o.strides for o in operands if o.strides is not None and any(o.strides[d] != 0 for d in of_kind("reduction"))), into)

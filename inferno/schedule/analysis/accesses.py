@@ -6,12 +6,13 @@ Every buffer is a contiguous row-major tensor, so an affine indexing map is an o
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.affine import Linear, linear
 from inferno.passes.generics import kinds, loops_alone, REDUCTION
 from inferno.passes.programs import returned, root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, layout, row_major, shape, slice_parts
-from inferno.symbolic import Int
+from inferno.symbolic import Int, product
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,11 @@ class Access:
     strides: tuple[Int, ...]
     offset: Int = 0
     shape: tuple[Int, ...] = ()
+
+    @property
+    def bytes(self) -> Int:
+        """Of the whole argument."""
+        return product(self.shape) * element_bytes(self.element)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from inferno.schedule.analysis.cost import bit_width
+from inferno.element_sizes import element_bytes
 from inferno.schedule.attention.kernel import AttentionKernel, sources
 from inferno.schedule.attention.masks import brought_masks, widths
 from inferno.schedule.attention.schedule import LINE, ORDERS, PIECES, WARPS, Attention, lines, pieces_of, sums_bytes, tile_rows
@@ -100,7 +100,7 @@ def held(s: Attention, a: AttentionKernel) -> int:
     """Numbers of 32 bits that a thread has at a time."""
     # Of masked blocks of lists it is read where it is needed.
     of_blocks = a.score_extras if a.blocks is None or not a.blocks.whole.differs else sources(a.blocks.whole.score)
-    read = sum(max(2, bit_width(x.element) // 8) for x in of_blocks if any(x.strides[d] for d in a.keys.dims))
+    read = sum(max(2, element_bytes(x.element)) for x in of_blocks if any(x.strides[d] for d in a.keys.dims))
     if s.warp_rows:  # sums, and as many products, of whole lines of columns; scores and weights of both parts
         return (2 * lines(a.width.size, s.line) * s.line + s.warp_keys * 4) * s.warp_rows // 32 + _BESIDE_PRODUCTS
     if s.pieces > 1:  # scores and what is read for them, or pieces of weights and a line of products

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from math import prod
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.convolution.window_kernel import Axis, WindowKernel, parse_windows
 from inferno.schedule.convolution.windows import is_supported
 from inferno.schedule.matmul.contraction import Contraction
@@ -83,7 +83,7 @@ class TapKernel:
     @cached_property
     def width(self) -> int:
         """Bytes of an element."""
-        return bit_width(self.image.element) // 8
+        return element_bytes(self.image.element)
 
     def step(self, at: Access) -> int:
         """Elements of memory between two channels."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, ir, is_read, isolated_copy, owner, walk
 from inferno.passes.affine import linear
 from inferno.passes.generics import maps
@@ -17,7 +18,7 @@ from inferno.passes.programs import operations_in
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import Access, argument_index, iterators, knows_arguments, loop_sizes
-from inferno.schedule.analysis.cost import bit_width, moved_bytes
+from inferno.schedule.analysis.cost import moved_bytes
 from inferno.schedule.analysis.unchanged import asked_once, read_by_text
 from inferno.schedule.analysis.varying_rows import with_numbers
 from inferno.schedule.matmul.contraction import Contraction
@@ -101,7 +102,7 @@ class WindowKernel:
     @cached_property
     def width(self) -> int:
         """Bytes of an element of the image."""
-        return bit_width(self.image.element) // 8
+        return element_bytes(self.image.element)
 
     @cached_property
     def moved(self) -> int:

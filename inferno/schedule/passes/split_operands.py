@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from math import inf
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import clone_onto, func, ir, isolated_copy, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, maps, permuted, substitute
@@ -18,7 +19,7 @@ from inferno.passes.shapes import function_of, shape
 from inferno.passes.size_values import mixed
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import sink_constants
-from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width
+from inferno.schedule.analysis.cost import MEMORY_RATE
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.matmul.parser import parse_contraction
@@ -50,7 +51,7 @@ class _Split:
         if not joins:
             return elementwise_time(self.maker)
         (factor,) = self.maker.type.results
-        return product(factor.shape) * bit_width(factor.element_type) / 8 / MEMORY_RATE
+        return product(factor.shape) * element_bytes(factor.element_type) / MEMORY_RATE
 
 
 def split_operands(module: ir.Module, target: str, always: str = "") -> None:

@@ -2,7 +2,8 @@
 
 from math import ceil
 
-from inferno.schedule.analysis.cost import bit_width, clusters_at_once
+from inferno.element_sizes import element_bytes
+from inferno.schedule.analysis.cost import clusters_at_once
 from inferno.schedule.rows.gathered_results import written_apart
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_maxima import online_sums
@@ -41,7 +42,7 @@ def _gathering(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds until caches have put together what is written apart: a warp that has several rows writes their neighbours together."""
     if s.gathers:
         return 0.0
-    parts = sum(c.count * c.width / max(1, min(32 // s.across, SECTOR * 8 // bit_width(a.element))) for a in written_apart(c))
+    parts = sum(c.count * c.width / max(1, min(32 // s.across, SECTOR // element_bytes(a.element))) for a in written_apart(c))
     return parts * max(_PART_OF_SECTOR, _PART_OF_BLOCK / min(s.blocks(c), target.multiprocessors))
 
 

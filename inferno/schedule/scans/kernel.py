@@ -6,6 +6,7 @@
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, ir, is_read, walk
 from inferno.passes.generics import maps
 from inferno.passes.programs import VIEWS
@@ -63,7 +64,7 @@ class ScanKernel:
     @property
     def bytes(self) -> int:
         """Of an element that is scanned."""
-        return max(8, self.combiner.narrow.width) // 8
+        return element_bytes(self.combiner.narrow)
 
     @property
     def steps(self) -> tuple[RowStep, ...]:
