@@ -57,7 +57,7 @@ def is_gathered(producer: ir.Operation) -> bool:
     neighbours = _is_one_place(gathers) and ((_in_order(gathers[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, gathers[0]))
     if 2 * number * max(1, read) > own and any(map(_reduces_rows, gathers)) and _reads_totals(producer):
         return False  # what ends a norm or a softmax is computed with the rest of it, unless few elements are gathered, as a classifier's loss does
-    if walk(producer, "scf.if") and any(REDUCTION in kinds(generic_around(p)) for p in gathers):
+    if walk(producer, "scf.if") and any(is_reduction(generic_around(p)) for p in gathers):
         return False  # reductions read one piece
     if number * (1 if neighbours else max(1, read)) > own and not (len(gathers) <= _FEW and _is_padding(producer)):
         return False
@@ -96,7 +96,7 @@ def is_made_again(producer: ir.Operation) -> bool:
     if not 1 <= len(gathers) <= _FEW or ended_contraction(producer) is not None or not all(map(_in_order, gathers)) or not _reads_in_order(producer):
         return False
     place = generic_around(gathers[0])
-    if any(generic_around(p) != place for p in gathers) or REDUCTION in kinds(place) or any(s is None for s in loop_sizes(place)):
+    if any(generic_around(p) != place for p in gathers) or is_reduction(place) or any(s is None for s in loop_sizes(place)):
         return False
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
     number, own = product(hint(s) for s in loop_sizes(place)), product(hint(s) for s in shape(result))
@@ -153,7 +153,7 @@ def _in_order(gather: ir.Operation) -> bool:
 
 def _inner_loop(generic: ir.Operation) -> int | None:
     """The loop of neighbours of what a map makes, or of a reduction's terms, as these are imported."""
-    if REDUCTION in kinds(generic):
+    if is_reduction(generic):
         return len(kinds(generic)) - 1
     order = maps(generic)[-1].results
     return ir.AffineDimExpr(order[len(order) - 1]).position if is_elementwise(generic) and len(order) else None

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from inferno.dialect.sizes import SIZES, SYMBOL, read_sizes, read_symbol
 from inferno.errors import PassError, UnsupportedOperation
-from inferno.mlir import arith, dim_of, ir, owner
+from inferno.mlir import arith, destination_of, dim_of, ir, owner
 from inferno.symbolic import Int, Symbol, bounds, ceildiv, floordiv, maximum, minimum, product, size_of
 
 
@@ -93,11 +93,8 @@ def _shape(value: ir.Value) -> Sequence[Int] | None:
     if name in ("tensor.empty", "memref.alloc", "memref.alloca", "tensor.splat"):
         operands = list(op.operands)[1:] if name == "tensor.splat" else list(op.operands)
         return _mixed(type_.shape, operands)
-    if name.startswith(("linalg.", "tm_tensor.")):
-        number = len(op.operands) - len(op.results) + list(op.results).index(value)
-        return shape(op.operands[number])
-    if name == "func.call":
-        return shape(op.operands[len(op.operands) - len(op.results) + list(op.results).index(value)])
+    if name.startswith(("linalg.", "tm_tensor.")) or name == "func.call":
+        return shape(destination_of(value))
     if name in ("tensor.cast", "memref.cast", "bufferization.to_tensor", "bufferization.to_buffer"):
         return shape(op.operands[0])
     if name in (*_WRITES, "tensor.insert", "tensor.scatter"):

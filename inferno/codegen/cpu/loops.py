@@ -21,6 +21,7 @@ from inferno.codegen.cpu.running_values import combine, narrow, widen
 from inferno.codegen.cpu.vector_math import expand_vector_math
 from inferno.codegen.universal.to_buffers import to_buffers
 from inferno.mlir import arith, func, ir, isolated_copy, memref, owner, run_upstream, scf, walk
+from inferno.passes.generics import PARALLEL, kinds
 from inferno.passes.shapes import is_dynamic, shape, static, symbol_arguments
 from inferno.passes.size_values import materialise
 from inferno.passes.split_contractions import split_contractions
@@ -395,4 +396,4 @@ def _filled(op: ir.Operation) -> ir.Value | None:
 
 
 def _parallel(op: ir.Operation) -> list[bool]:
-    return ["parallel" in str(k) for k in op.attributes["iterator_types"]]
+    return [kind == PARALLEL for kind in kinds(op)]

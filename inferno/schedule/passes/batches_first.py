@@ -12,7 +12,7 @@ from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor, walk
 from inferno.passes.affine import projection
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import (
-    PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, keep_attributes, kinds, loop_sizes, maps, outputs, permuted, use_count,
+    PARALLEL, body, build, clone_body, dims, inputs, is_reduction, keep_attributes, kinds, loop_sizes, maps, outputs, permuted, use_count,
 )
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
@@ -96,7 +96,7 @@ def _transposed(kernel: func.FuncOp, target: Target, names: Names) -> _Transpose
 def _only_generic(kernel: func.FuncOp) -> ir.Operation | None:
     """The contraction, where it is all that a kernel is."""
     found = [o for o in operations_in(kernel) if o.name not in ("arith.constant", "tensor.empty", "linalg.fill", "func.return")]
-    if len(found) != 1 or found[0].name != "linalg.generic" or REDUCTION not in kinds(found[0]):
+    if len(found) != 1 or not is_reduction(found[0]):
         return None
     return found[0] if all(v in list(found[0].results) for v in returned(kernel)) else None
 

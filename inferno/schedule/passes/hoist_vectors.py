@@ -12,7 +12,9 @@ from math import prod
 from inferno.element_sizes import element_bytes
 from inferno.mlir import clone_onto, dim_of, func, ir, owner, tensor, walk
 from inferno.passes.affine import projection, renumber
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
+from inferno.passes.generics import (
+    PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, is_reduction, kinds, maps, outputs, substitute, yielded,
+)
 from inferno.passes.programs import VIEWS, callee, operations_in, readers, whole_of
 from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.analysis.cost import KERNEL_RATE, count_bytes
@@ -124,7 +126,7 @@ def _with_points(kernel: func.FuncOp) -> ir.Operation | None:
         if len(generic.results) != len(kernel.type.results) or outputs(generic) != places or list(operations[-1].operands) != list(generic.results):
             return None
     else:
-        reductions = [o for o in structured if o.name == "linalg.generic" and REDUCTION in kinds(o)]
+        reductions = [o for o in structured if is_reduction(o)]
         others = [o for o in structured if o.name != "linalg.fill" and o not in reductions]
         if len(reductions) != 1 or len(others) > 1 or not all(is_elementwise(o) for o in others):
             return None

@@ -12,7 +12,7 @@ from inferno.element_sizes import element_bytes
 from inferno.mlir import clone_onto, func, ir, tensor, walk
 from inferno.passes.affine import projection
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, kinds, loop_sizes, maps, outputs, use_count
+from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, is_reduction, kinds, loop_sizes, maps, outputs, use_count
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, frozen_weights, programs, root_of, wants_library
@@ -94,7 +94,7 @@ def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -
     c = parse_contraction(kernel)
     if c is None or c.varies or None in (c.lhs.access, c.rhs.access) or c.lhs.access.argument == c.rhs.access.argument:
         return None
-    op = next((o for o in walk(kernel, "linalg.generic") if REDUCTION in kinds(o)), None)
+    op = next((o for o in walk(kernel, "linalg.generic") if is_reduction(o)), None)
     if op is not None and (found := _beside_batch(kernel, op, target)) is not None:
         found[0].attributes["sym_name"] = ir.StringAttr.get(names.unique(found[0].name.value))
         return found

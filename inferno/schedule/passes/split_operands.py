@@ -11,7 +11,9 @@ from math import inf
 from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import clone_onto, func, ir, isolated_copy, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, maps, permuted, substitute
+from inferno.passes.generics import (
+    body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, is_reduction, kinds, maps, permuted, substitute,
+)
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import anonymous, callee, keep_precision, operations_in, programs, readers, root_of
@@ -110,7 +112,7 @@ def _reduces(kernel: func.FuncOp | None) -> bool:
     if not may_change(kernel):
         return False
     c = parse_contraction(kernel)
-    return (c is None or c.is_reduction) and any(REDUCTION in kinds(op) for op in walk(kernel, "linalg.generic"))
+    return (c is None or c.is_reduction) and any(is_reduction(op) for op in walk(kernel, "linalg.generic"))
 
 
 def _text(maker: func.FuncOp) -> str:
@@ -178,7 +180,7 @@ def _makes_factor(op: ir.Operation) -> bool:
     if any(not isinstance(v, ir.BlockArgument) for v in inputs(op)):
         return False
     readers = list(users(op.results[0]))
-    return len(readers) == 1 and is_generic(readers[0]) and REDUCTION in kinds(readers[0]) and sink_constants(op)
+    return len(readers) == 1 and is_reduction(readers[0]) and sink_constants(op)
 
 
 def _kept(kernel: func.FuncOp, made: ir.Operation) -> tuple[int, ...]:
