@@ -28,29 +28,16 @@ def may_move(producer: ir.Operation) -> bool:
 
 def is_gathered(producer: ir.Operation) -> bool:
     """Whether all readers gather elements, and the body can be computed for one; others may have the result for its sizes."""
-    result, number = producer.results[0], 0
-    every = list(users(result))
+    result, every = producer.results[0], list(users(producer.results[0]))
     gathers = [u for u in every if u.name == "tensor.extract"]
     others = [u for u in every if u.name != "tensor.extract"]
     if not gathers or (others and as_large(producer) is None) or any(len(unread(u, result)) != list(u.operands).count(result) for u in others):
         return False
     if is_widening(producer) and maps(producer)[0] == maps(producer)[-1]:
         return True  # however many are read, they are narrower so
-    own, known = product(hint(s) for s in shape(producer.results[0])), set()
-    for gather in gathers:
-        place = generic_around(gather)
-        sizes = loop_sizes(place) if place is not None else [None]
-        if any(s is None for s in sizes):
-            return False
-        places = [place_of(v) for v in list(gather.operands)[1:]]
-        points, same = product(hint(s) for s in sizes), (place, tuple(gather.operands))
-        if same in known:
-            points = 0  # an element that is there
-        known.add(same)
-        if None not in places and len({p[0] for p in places}) == len(places) == len(sizes):  # each element once, whatever branches leave out
-            points = min(points, own) if (place, tuple(places)) not in known else 0
-            known.add((place, tuple(places)))
-        number += points
+    own, number = product(hint(s) for s in shape(result)), _gathered_elements(gathers)
+    if number is None:
+        return False
     used = [v for v, a in zip(inputs(producer), body(producer).arguments) if is_read(a)]
     large = [v for v in used if isinstance(v.type, ir.RankedTensorType) and (2 if is_reduction(owner(v)) else _SMALLER) * product(map(hint, shape(v))) > own]
     read = len(large)  # (totals of rows lie in the order of what is gathered of each)
@@ -67,6 +54,26 @@ def is_gathered(producer: ir.Operation) -> bool:
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
+
+
+def _gathered_elements(gathers: list[ir.Operation]) -> int | None:
+    """How many elements of one tensor are gathered, one that is there counted once; None where that is not known."""
+    own, number, known = product(hint(s) for s in shape(gathers[0].operands[0])), 0, set()
+    for gather in gathers:
+        place = generic_around(gather)
+        sizes = loop_sizes(place) if place is not None else [None]
+        if any(s is None for s in sizes):
+            return None
+        places = [place_of(v) for v in list(gather.operands)[1:]]
+        points, same = product(hint(s) for s in sizes), (place, tuple(gather.operands))
+        if same in known:
+            points = 0
+        known.add(same)
+        if None not in places and len({p[0] for p in places}) == len(places) == len(sizes):  # each element once, whatever branches leave out
+            points = min(points, own) if (place, tuple(places)) not in known else 0
+            known.add((place, tuple(places)))
+        number += points
+    return number
 
 
 def _is_one_place(gathers: list[ir.Operation]) -> bool:

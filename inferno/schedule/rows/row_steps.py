@@ -147,6 +147,7 @@ class StepParser:
         return not tables or (self.with_tables and all(t is not None and t < results for t in tables))
 
     def step(self, generic: ir.Operation) -> RowStep | None:
+        """What an operation computes of rows, whose body then makes terms where it reduces; None where it is anything else."""
         kind, sizes, every = kinds(generic), loop_sizes(generic), maps(generic)
         count = input_count(generic)
         if sizes is None or any(not isinstance(s, int) for s in sizes) or not sink_constants(generic, tables=True) or not self.knows_tables(generic):
@@ -185,21 +186,16 @@ class StepParser:
         if None in transposed.values() or any(x != (row_order if reduces else order) for i, x in written.items() if i not in transposed):
             return None
         body = generic.regions[0].blocks[0]
-        combiners: list[Combiner | None] = [None] * len(live)
-        starts: list[ir.Attribute | None] = [None] * len(live)
+        combiners, starts = [None] * len(live), [None] * len(live)
         if extremum is not None:
             starts = [filled(v) for v in outputs(generic)]
             to_candidate(body, count)
             unround(body, extremum)
         elif reduces:
-            for i in results:
-                if live[i]:
-                    combiners[i], starts[i] = read_combiner(body, body.arguments[count + i], i), filled(outputs(generic)[i])
-                    if combiners[i] is None or starts[i] is None:
-                        return None
-            for i in results:
-                if live[i]:
-                    to_term(body, body.arguments[count + i], i)
+            found = _take_terms(generic, live)
+            if found is None:
+                return None
+            combiners, starts = found
         end = body.operations[len(body.operations) - 1].operation
         if any(any(u.owner != end for u in body.arguments[count + i].uses) for i in results):
             return None  # a body that reads what was there before
@@ -308,6 +304,20 @@ def covered_loops(order: Sequence[int], sizes: Sequence[int], loops: Sequence[tu
     for d, (points, size, _) in zip(order, inner_points([(sizes[d], 0) for d in order])):
         found[d] = {n for (n, _), (p, s, _) in zip(loops, known) if points <= p and p * s <= points * size}
     return found if sum(map(len, found.values())) == len(loops) else None
+
+
+def _take_terms(generic: ir.Operation, live: Sequence[bool]) -> tuple[list[Combiner | None], list[ir.Attribute | None]] | None:
+    """How each live result of a reduction is combined, and what it starts from; its body then makes the terms.  None, and nothing is changed, where one is
+    combined in a way that is not known, or starts from anything but a constant."""
+    body, count, into = generic.regions[0].blocks[0], input_count(generic), outputs(generic)
+    combiners = [read_combiner(body, body.arguments[count + i], i) if is_live else None for i, is_live in enumerate(live)]
+    starts = [filled(into[i]) if is_live else None for i, is_live in enumerate(live)]
+    if any(is_live and (c is None or start is None) for is_live, c, start in zip(live, combiners, starts)):
+        return None
+    for i, is_live in enumerate(live):
+        if is_live:
+            to_term(body, body.arguments[count + i], i)
+    return combiners, starts
 
 
 def _forget(generic: ir.Operation, live: Sequence[bool]) -> None:
