@@ -13,6 +13,7 @@ from inferno.target import SECTOR, Target
 
 # Bytes a microsecond: of a multiprocessor, of a GPU's memory for each of its multiprocessors, and of its L2 cache.
 _ONE, _SHARE, _CACHE = 6e4, 3e4, 5.5e6
+_STAYS = 3e7  # bytes of the rows, as float32, that blocks have at one time, fewer of which are still in the L2 cache when they are read again
 # Of that rate: rows of clusters (on an H200 softmax of 2048x65536 in bf16 took 138 us, of 1024x131072 155, of 4096x32768 in single blocks 135), and rows
 # of which a part is read again (LayerNorm of 128x1M 222, log_softmax 210).
 _IN_CLUSTERS, _IN_PART = 0.93, 0.58
@@ -69,6 +70,6 @@ def estimated(c: RowKernel, blocks: int, cluster: int, again: int, share: float,
     """Microseconds of so many blocks that read ``again`` bytes once more, at a share of the rate of a copy; ``beside``: rows are read side by side."""
     moved = moved_bytes(c, beside)
     at_once = min(blocks, (clusters_at_once(cluster, target.multiprocessors) * cluster if cluster > 1 else target.multiprocessors))
-    in_cache = again and c.width * 4 * at_once / cluster < 3e7
+    in_cache = again and c.width * 4 * at_once / cluster < _STAYS
     rate = share * min(_SHARE * target.multiprocessors, _ONE * at_once)
     return _LAUNCH + _LEVEL * (c.phases - 1) * (2 if cluster > 1 else 1) + moved / rate + max(0, again) / (min(_CACHE, _ONE * at_once) if in_cache else rate)
