@@ -207,6 +207,12 @@ def owner(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value, ir.BlockArgument) else value.owner.operation
 
 
+def destination_of(value: ir.Value) -> ir.Value:
+    """What ``value`` is computed into: the operand for this result of a structured operation or a call of a kernel, which has one for each, the last ones."""
+    op = value.owner.operation
+    return op.operands[len(op.operands) - len(op.results) + ir.OpResult(value).result_number]
+
+
 def backward_slice(values: Iterable[ir.Value], through: Callable[[ir.Operation], bool] = lambda op: True) -> Iterator[ir.Value]:
     """``values`` and all values that they are computed of, also inside of operations with regions, each once; not what is behind operations that
     ``through`` does not let pass."""

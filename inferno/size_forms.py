@@ -1,4 +1,4 @@
-"""Sizes that vary made into something else: text, data, operations, other sizes; and read from text and data again."""
+"""Sizes that vary made into something else: text, operations, other sizes; and read from text again."""
 
 import ast
 from collections.abc import Callable, Mapping
@@ -34,24 +34,6 @@ def build(
 def substitute(value: Int, sizes: Mapping[Symbol, Int]) -> Int:
     """``value`` with its symbols replaced by other sizes."""
     return build(value, lambda s: sizes[s], lambda a, b: a + b, lambda a, b: a * b, apply, lambda c: c)
-
-
-def as_data(value: Int) -> Any:
-    """The size as a tree of lists, numbers and names: ``["+", ["*", 4, "n"], 1]``."""
-    return build(
-        value, lambda s: s.name, lambda a, b: ["+", a, b], lambda a, b: ["*", a, b],
-        lambda kind, a, b: [{"floordiv": "//"}.get(kind, kind), a, b], lambda c: c,
-    )
-
-
-def from_data(data: Any, symbols: Mapping[str, Symbol]) -> Int:
-    """The inverse of ``as_data``."""
-    if isinstance(data, int):
-        return data
-    if isinstance(data, str):
-        return size_of(symbols[data])
-    kind, a, b = data[0], *(from_data(d, symbols) for d in data[1:])
-    return a + b if kind == "+" else a * b if kind == "*" else apply({"//": "floordiv"}.get(kind, kind), a, b)
 
 
 def as_python(value: Int) -> str:

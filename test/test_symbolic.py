@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from inferno.size_forms import as_data, from_data
+from inferno.size_forms import as_python, from_python
 from inferno.symbolic import Symbol, bounds, evaluate, floordiv, is_unbounded, maximum, minimum, quotient, size_of
 
 A, B, N = (size_of(Symbol(name, low=2, hint=5)) for name in "abn")
@@ -74,4 +74,4 @@ def test_bounds_hold_for_all_values():
             for pick, of in ((minimum, min), (maximum, max)):
                 picked = [of(f, number if number == 2 else v[a]) for f, v in zip(found, values)]
                 assert [evaluate(pick(size, number), v.__getitem__) for v in values] == picked, size
-        assert from_data(as_data(size), {"a": a, "b": b}) == size
+        assert from_python(as_python(size), {"a": a, "b": b}) == size

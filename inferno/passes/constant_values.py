@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+from inferno.element_sizes import element_bytes
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, run_upstream
 
@@ -53,7 +54,7 @@ def _resource(value: ir.Attribute, type_: ir.RankedTensorType, module: ir.Module
     if blob is None:
         raise PassError(f"constant-values: the data of {name} is not in the module")
     data = bytes.fromhex(blob[1])[4:]
-    count, width = int(np.prod(type_.shape, dtype=int)), max(8, type_.element_type.width) // 8
+    count, width = int(np.prod(type_.shape, dtype=int)), element_bytes(type_.element_type)
     if len(data) not in (width, count * width):
         raise PassError(f"constant-values: the data of {name} has {len(data)} bytes, {type_} has {count * width}")
     return data * count if len(data) == width else data  # a blob of one element stands for all

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from inferno.mlir import arith, backward_slice, dim_of, ir, is_unread, linalg, makes, owner, tensor, users
 from inferno.passes.generics import (
-    PARALLEL, Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, loop_sizes, loops_of, maps, outputs,
-    substitute, yielded,
+    Operands, PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_reduction, kinds, loop_sizes,
+    loops_of, maps, outputs, substitute, yielded,
 )
 from inferno.passes.locations import merge
 from inferno.passes.padding import zero_padding
@@ -61,7 +61,7 @@ _CONTRACTIONS = (
 
 def is_contraction(op: ir.Operation | None) -> bool:
     """Whether ``op`` is a plain multiply-add of two operands, at most extended from one type, over at least one reduction loop, which both walk along."""
-    if not is_generic(op) or len(inputs(op)) != 2 or len(op.results) != 1 or REDUCTION not in kinds(op) or not sums_along_both(op):
+    if not is_reduction(op) or len(inputs(op)) != 2 or len(op.results) != 1 or not sums_along_both(op):
         return False
     found = parse_fused(op)
     return found is not None and found.value is None and all(_is_plain(v, op) for v in (found.lhs, found.rhs)) and alike(found)
@@ -86,7 +86,7 @@ def alike(fused: FusedContraction) -> bool:
 
 def is_factor(op: ir.Operation) -> bool:
     """Whether ``op`` is elementwise and only contractions read it, which can compute it themselves where nothing else would."""
-    if REDUCTION in kinds(op):
+    if is_reduction(op):
         return False
     readers = [reader for r in op.results for reader in users(r)]
     return bool(readers) and all(r.name in _CONTRACTIONS or (is_contraction(r) and not has_windows(r)) for r in readers)
@@ -94,7 +94,7 @@ def is_factor(op: ir.Operation) -> bool:
 
 def is_sum_of_products(op: ir.Operation | None) -> bool:
     """Whether ``op`` is a plain multiply-add of two operands by whatever maps: a contraction, or a convolution."""
-    if not is_generic(op) or len(inputs(op)) != 2 or len(op.results) != 1 or REDUCTION not in kinds(op):
+    if not is_reduction(op) or len(inputs(op)) != 2 or len(op.results) != 1:
         return False
     factors = _factors(yielded(op)[0], body(op).arguments[2])
     return factors is not None and all(_is_plain(v, op) for v in factors)
@@ -103,7 +103,7 @@ def is_sum_of_products(op: ir.Operation | None) -> bool:
 def is_convolution(op: ir.Operation | None) -> bool:
     """Whether ``op``, with what may be fused into it, is marked as a convolution; one whose window is one element is a contraction as well, and a depthwise
     one of those is no sum any more."""
-    return is_generic(op) and REDUCTION in kinds(op) and any(
+    return is_reduction(op) and any(
         CONVOLUTION in o.operation.attributes for o in body(op).operations if o.operation.name == "arith.mulf")
 
 
@@ -187,7 +187,7 @@ def _is_plain(value: ir.Value, op: ir.Operation) -> bool:
 
 def parse_fused(op: ir.Operation | None) -> FusedContraction | None:
     """The parts of a contraction, fused or plain; None if ``op`` is something else."""
-    if not is_generic(op) or REDUCTION not in kinds(op) or len(op.results) > 2:
+    if not is_reduction(op) or len(op.results) > 2:
         return None
     count = len(inputs(op))
     if any(dims(m) is None for m in maps(op)[count:]) or (any(dims(m) is None for m in maps(op)[:2]) and not is_convolution(op)):

@@ -15,7 +15,9 @@ from inferno.passes.contraction import ended_contraction, is_convolution, is_sum
 from inferno.passes.expand_loops import split
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.fuse_elementwise import bytes_of
-from inferno.passes.generics import REDUCTION, inputs, is_copy, is_elementwise, is_generic, is_reduction, is_widening, kinds, maps, only_user, use_count
+from inferno.passes.generics import (
+    inputs, is_copy, is_elementwise, is_reduction, is_widening, maps, only_user, use_count,
+)
 from inferno.passes.name_symbols import expand
 from inferno.passes.parts import taken_by
 from inferno.passes.programs import RESHAPES, readers, root_of
@@ -152,7 +154,7 @@ def _is_cut(value: ir.Value) -> bool:
 
 def reduces(op: ir.Operation) -> bool:
     """Whether it is a reduction of rows, and no product."""
-    plain = is_generic(op) and REDUCTION in kinds(op) and not is_sum_of_products(op) and not is_convolution(op)
+    plain = is_reduction(op) and not is_sum_of_products(op) and not is_convolution(op)
     return plain and all(isinstance(e, ir.AffineDimExpr) for m in maps(op) for e in m.results)
 
 

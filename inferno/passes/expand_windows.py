@@ -14,7 +14,8 @@ from inferno.passes.expand_pieces import EXPAND, element_of
 from inferno.passes.few_terms import few_terms
 from inferno.passes.fuse_elementwise import CHEAP
 from inferno.passes.generics import (
-    PARALLEL, REDUCTION, body, build, clone_at, dims, evaluate, index, inputs, is_elementwise, is_generic, kinds, loop_sizes, maps, outputs, use_count,
+    PARALLEL, REDUCTION, body, build, clone_at, dims, evaluate, index, inputs, is_elementwise, is_reduction, kinds, loop_sizes, maps,
+    outputs, use_count,
 )
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import function_of, shape
@@ -44,7 +45,7 @@ def expand_windows(module: ir.Module) -> None:
 
 def _window(op: ir.Operation) -> list[int | None] | None:
     """The sizes of the loops that are the window's, None for others; None if there is no window."""
-    if not is_generic(op) or REDUCTION not in kinds(op) or is_sum_of_products(op) or parse_fused(op) is not None:
+    if not is_reduction(op) or is_sum_of_products(op) or parse_fused(op) is not None:
         return None
     simple = (ir.AffineDimExpr, ir.AffineConstantExpr)
     plain = all(isinstance(e, simple) for m in maps(op) for e in m.results)

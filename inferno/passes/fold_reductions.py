@@ -10,8 +10,8 @@ from inferno.mlir import clone_onto, ir, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.fuse_elementwise import fuse_elementwise
 from inferno.passes.generics import (
-    PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, knows_sizes, loop_sizes, maps, only_user, outputs,
-    substitute, use_count, yielded,
+    PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_reduction, kinds, knows_sizes, loop_sizes, maps,
+    only_user, outputs, substitute, use_count, yielded,
 )
 from inferno.passes.programs import VIEWS
 from inferno.passes.widen_arithmetic import ROUNDS
@@ -37,7 +37,7 @@ def fold_reductions(module: ir.Module) -> None:
 
 def _reduces(op: ir.Operation) -> bool:
     """Whether an operation is a reduction by one of the combiners of what is no product for tensor cores."""
-    if not is_generic(op) or REDUCTION not in kinds(op) or len(op.results) != 1 or not knows_sizes(op) or not combiner_of(op):
+    if not is_reduction(op) or len(op.results) != 1 or not knows_sizes(op) or not combiner_of(op):
         return False
     start, fused = owner(outputs(op)[0]), parse_fused(op)
     plain = all(dims(m) is not None for m in maps(op)) and not walk(op, "linalg.index", "tensor.extract", "scf.if")
@@ -87,7 +87,7 @@ def _is_its_own(value: ir.Value, reader: ir.Operation) -> bool:
     """Whether a reduction alone reduces a tensor, which is made of arguments of the program by maps: a kernel goes over rows for all reductions of them, and
     for what they are made of."""
     op = owner(value)
-    if any(u != reader and is_generic(u) and REDUCTION in kinds(u) for u in users(value)):
+    if any(u != reader and is_reduction(u) for u in users(value)):
         return False
     if op is None or not isinstance(value.type, ir.RankedTensorType):
         return True

@@ -6,6 +6,7 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 
 from collections.abc import Sequence
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import dim_of, ir, owner, rewrite, users, walk
 from inferno.passes.contraction import (
     CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_convolution, is_factor, is_sum_of_products, parse_fused,
@@ -70,7 +71,7 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             reads = knows_sizes(consumer) and (once or not (is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer)))
         if not reads:
             return True
-        if _chooses(producer) and REDUCTION in kinds(consumer) and not (_reads_in_order(producer, consumer, number) or _reduces_little(consumer, value)):
+        if _chooses(producer) and is_reduction(consumer) and not (_reads_in_order(producer, consumer, number) or _reduces_little(consumer, value)):
             continue
         if writes and is_update(producer):
             continue
@@ -113,7 +114,7 @@ def _gathers(reader: ir.Operation) -> bool:
     if is_copy(reader) or walk(reader, "tensor.extract"):
         return True
     extrema = [o for o in walk(reader, "arith.maximumf", "arith.minimumf", "arith.cmpf") if all(_varies(v) for v in o.operands)]
-    return any(REDUCTION not in kinds(reader) or o.operands[0].type.width == 16 for o in extrema)
+    return any(not is_reduction(reader) or o.operands[0].type.width == 16 for o in extrema)
 
 
 def _varies(value: ir.Value) -> bool:
@@ -335,9 +336,7 @@ def bytes_of(value: ir.Value) -> int:
     type_ = value.type
     if not isinstance(type_, ir.RankedTensorType):
         return 0
-    count = product(hint(s) for s in shape(value))
-    element = type_.element_type
-    return count * (8 if isinstance(element, (ir.IndexType, ir.ComplexType)) else max(8, element.width) // 8)
+    return product(hint(s) for s in shape(value)) * element_bytes(type_.element_type)
 
 
 def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, at: ir.InsertionPoint | None = None) -> ir.Operation | None:
@@ -360,7 +359,7 @@ def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, at: ir.Ins
     outs = maps(consumer)[len(inputs(consumer)) :]
     if not covers_loops([*indexing, *outs], count):
         empty = outputs(producer)[result]
-        if not walk(producer, "tensor.extract") or REDUCTION not in kinds(consumer) or owner(empty) is None or owner(empty).name != "tensor.empty":
+        if not walk(producer, "tensor.extract") or not is_reduction(consumer) or owner(empty) is None or owner(empty).name != "tensor.empty":
             return None
         operand(empty, read)  # which is not read, but tells how many elements are gathered and reduced
         if not covers_loops([*indexing, *outs], count):

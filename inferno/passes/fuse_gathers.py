@@ -8,7 +8,9 @@ them is then computed in the order in which they are wanted, and a flip of a fli
 from inferno.mlir import arith, ir, is_read, owner, tensor, users, walk
 from inferno.passes.fuse_elementwise import fuse_elementwise
 from inferno.passes.gathered_producers import as_large, is_gathered, is_gathered_little, is_made_again, may_move, unread
-from inferno.passes.generics import REDUCTION, body, build, clone_body, covers_loops, element_at, index, inputs, kinds, loop_sizes, maps, outputs, take_place
+from inferno.passes.generics import (
+    body, build, clone_body, covers_loops, element_at, index, inputs, is_reduction, kinds, loop_sizes, maps, outputs, take_place,
+)
 from inferno.passes.neighbours import generic_around, hoist_numbers, is_of_neighbours
 from inferno.passes.places import place_of
 from inferno.passes.reversals import reverse_producer, straighten_readers, straighten_sums
@@ -24,7 +26,7 @@ def fuse_gathers(module: ir.Module) -> None:
             _read_whole(gather)
         for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
             _drop_unread(op)
-    straight = any([straighten_sums(op) for op in walk(module.operation, "linalg.generic") if REDUCTION in kinds(op) and walk(op, "tensor.extract")])
+    straight = any([straighten_sums(op) for op in walk(module.operation, "linalg.generic") if is_reduction(op) and walk(op, "tensor.extract")])
     for producer in reversed(walk(module.operation, "linalg.generic")):
         if may_move(producer) and not straighten_readers(producer):
             if is_gathered(producer):

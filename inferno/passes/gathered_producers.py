@@ -29,8 +29,7 @@ def may_move(producer: ir.Operation) -> bool:
 
 def is_gathered(producer: ir.Operation) -> bool:
     """Whether all readers gather elements, and the body can be computed for one; others may have the result for its sizes."""
-    result, number = producer.results[0], 0
-    every = list(users(result))
+    result, every = producer.results[0], list(users(producer.results[0]))
     gathers = [u for u in every if u.name == "tensor.extract"]
     others = [u for u in every if u.name != "tensor.extract"]
     if not gathers or (others and as_large(producer) is None) or any(len(unread(u, result)) != list(u.operands).count(result) for u in others):
@@ -39,28 +38,16 @@ def is_gathered(producer: ir.Operation) -> bool:
         return True  # however many are read, they are narrower so
     if is_copy(producer) and all(_is_turned_back(producer, g) for g in gathers):
         return True
-    own, known = product(hint(s) for s in shape(producer.results[0])), set()
-    for gather in gathers:
-        place = generic_around(gather)
-        sizes = loop_sizes(place) if place is not None else [None]
-        if any(s is None for s in sizes):
-            return False
-        places = [place_of(v) for v in list(gather.operands)[1:]]
-        points, same = product(hint(s) for s in sizes), (place, tuple(gather.operands))
-        if same in known:
-            points = 0  # an element that is there
-        known.add(same)
-        if None not in places and len({p[0] for p in places}) == len(places) == len(sizes):  # each element once, whatever branches leave out
-            points = min(points, own) if (place, tuple(places)) not in known else 0
-            known.add((place, tuple(places)))
-        number += points
+    own, number = product(hint(s) for s in shape(result)), _gathered_elements(gathers)
+    if number is None:
+        return False
     used = [v for v, a in zip(inputs(producer), body(producer).arguments) if is_read(a)]
     large = [v for v in used if isinstance(v.type, ir.RankedTensorType) and (2 if is_reduction(owner(v)) else _SMALLER) * product(map(hint, shape(v))) > own]
     read = len(large)  # (totals of rows lie in the order of what is gathered of each)
     neighbours = _is_one_place(gathers) and ((_in_order(gathers[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, gathers[0]))
     if 2 * number * max(1, read) > own and any(map(_reduces_rows, gathers)) and _reads_totals(producer):
         return False  # what ends a norm or a softmax is computed with the rest of it, unless few elements are gathered, as a classifier's loss does
-    if walk(producer, "scf.if") and any(REDUCTION in kinds(generic_around(p)) for p in gathers):
+    if walk(producer, "scf.if") and any(is_reduction(generic_around(p)) for p in gathers):
         return False  # reductions read one piece
     again = len(gathers) <= _FEW and (_is_padding(producer) or (number <= _AGAIN * own and _repeats_little(producer, gathers, read)))
     if number * (1 if neighbours else max(1, read)) > own and not again:
@@ -89,6 +76,26 @@ def _loops_of_neighbours(generic: ir.Operation) -> set[int]:
     return {dims(m)[-1] for m in maps(generic)[: len(inputs(generic))] if m.is_permutation}
 
 
+def _gathered_elements(gathers: list[ir.Operation]) -> int | None:
+    """How many elements of one tensor are gathered, one that is there counted once; None where that is not known."""
+    own, number, known = product(hint(s) for s in shape(gathers[0].operands[0])), 0, set()
+    for gather in gathers:
+        place = generic_around(gather)
+        sizes = loop_sizes(place) if place is not None else [None]
+        if any(s is None for s in sizes):
+            return None
+        places = [place_of(v) for v in list(gather.operands)[1:]]
+        points, same = product(hint(s) for s in sizes), (place, tuple(gather.operands))
+        if same in known:
+            points = 0
+        known.add(same)
+        if None not in places and len({p[0] for p in places}) == len(places) == len(sizes):  # each element once, whatever branches leave out
+            points = min(points, own) if (place, tuple(places)) not in known else 0
+            known.add((place, tuple(places)))
+        number += points
+    return number
+
+
 def _is_one_place(gathers: list[ir.Operation]) -> bool:
     """Whether all gathers are of one element, as of a place that several weights are computed of."""
     places = {(generic_around(p), tuple(place_of(v) for v in list(p.operands)[1:])) for p in gathers}
@@ -103,7 +110,7 @@ def _is_padding(producer: ir.Operation) -> bool:
 def _repeats_little(producer: ir.Operation, gathers: list[ir.Operation], read: int) -> bool:
     """Whether maps gather what a few cheap operations make of one element of a tensor, or of two of the ``read`` large ones where a point gathers one, as
     resized images do: making it again reads caches, and writing and reading it costs a launch and memory."""
-    if any(REDUCTION in kinds(generic_around(g)) for g in gathers) or not _reads_in_order(producer):
+    if any(is_reduction(generic_around(g)) for g in gathers) or not _reads_in_order(producer):
         return False
     if _moves(producer) and not walk(producer, "scf.if"):
         places = [place_of(p.operands[len(p.operands) - 1]) for p in walk(producer, "tensor.extract")]
@@ -127,7 +134,7 @@ def is_made_again(producer: ir.Operation) -> bool:
     if not 1 <= len(gathers) <= _FEW or ended_contraction(producer) is not None or not all(map(_in_order, gathers)) or not _reads_in_order(producer):
         return False
     place = generic_around(gathers[0])
-    if any(generic_around(p) != place for p in gathers) or REDUCTION in kinds(place) or any(s is None for s in loop_sizes(place)):
+    if any(generic_around(p) != place for p in gathers) or is_reduction(place) or any(s is None for s in loop_sizes(place)):
         return False
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
     number, own = product(hint(s) for s in loop_sizes(place)), product(hint(s) for s in shape(result))
@@ -184,7 +191,7 @@ def _in_order(gather: ir.Operation) -> bool:
 
 def _inner_loop(generic: ir.Operation) -> int | None:
     """The loop of neighbours of what a map makes, or of a reduction's terms, as these are imported."""
-    if REDUCTION in kinds(generic):
+    if is_reduction(generic):
         return len(kinds(generic)) - 1
     order = maps(generic)[-1].results
     return ir.AffineDimExpr(order[len(order) - 1]).position if is_elementwise(generic) and len(order) else None

@@ -29,16 +29,16 @@ def kinds(op: ir.Operation) -> list[str]:
 
 def inputs(op: ir.Operation) -> list[ir.Value]:
     """The operands that are read."""
-    return list(op.operands)[: _input_count(op)]
+    return list(op.operands)[: input_count(op)]
 
 
 def outputs(op: ir.Operation) -> list[ir.Value]:
     """The operands that results are computed into, or reductions begin as."""
-    return list(op.operands)[_input_count(op) :]
+    return list(op.operands)[input_count(op) :]
 
 
-def _input_count(op: ir.Operation) -> int:
-    """Of tensors all results have a destination; of buffers there are no results."""
+def input_count(op: ir.Operation) -> int:
+    """How many operands are read.  Of tensors all results have a destination; of buffers there are no results."""
     results = len(op.results)
     return len(op.operands) - results if results else op.attributes["operandSegmentSizes"][0]
 
@@ -91,13 +91,13 @@ def is_elementwise(op: ir.Operation | None) -> bool:
     """All loops parallel, results written once each (their maps are permutations), nothing read from ``outs``."""
     if not is_generic(op):
         return False
-    said, count = op.attributes, _input_count(op)
+    said, count = op.attributes, input_count(op)
     return writes_once(said["iterator_types"], said["indexing_maps"], count) and not _reads(op, count)
 
 
 def reads_outputs(op: ir.Operation) -> bool:
     """Whether the body uses the old values of ``outs``."""
-    return _reads(op, _input_count(op))
+    return _reads(op, input_count(op))
 
 
 def _reads(op: ir.Operation, first: int) -> bool:
@@ -151,12 +151,12 @@ def yielded(op: ir.Operation) -> list[ir.Value]:
 
 def is_copy(op: ir.Operation | None) -> bool:
     """Whether an elementwise generic only moves its one input: a transpose, a broadcast or a copy."""
-    return is_generic(op) and len(op.results) == 1 == _input_count(op) and is_elementwise(op) and yielded(op) == [body(op).arguments[0]]
+    return is_generic(op) and len(op.results) == 1 == input_count(op) and is_elementwise(op) and yielded(op) == [body(op).arguments[0]]
 
 
 def is_widening(op: ir.Operation | None) -> bool:
     """Whether an elementwise generic does nothing but extend the elements of its one input, wherever it reads them."""
-    return is_generic(op) and _input_count(op) == 1 and is_elementwise(op) and [o.operation.name for o in body(op).operations] in (
+    return is_generic(op) and input_count(op) == 1 and is_elementwise(op) and [o.operation.name for o in body(op).operations] in (
         ["arith.extf", "linalg.yield"], ["arith.extsi", "linalg.yield"])
 
 

@@ -9,6 +9,7 @@ part (a kernel for each part); not what is computed of places alone, which its r
 from dataclasses import dataclass
 
 from inferno.dialect.random import RANDOM
+from inferno.element_sizes import element_bytes
 from inferno.mlir import clone_onto, func, ir, is_unread, outside_values, owner
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.fuse_elementwise import is_cheap_body
@@ -213,7 +214,4 @@ def tensor_bytes(value: ir.Value) -> int:
     type_ = value.type
     if not isinstance(type_, ir.RankedTensorType):
         return 0
-    element = type_.element_type
-    if isinstance(element, ir.ComplexType):
-        return product(type_.shape) * 2 * element.element_type.width // 8
-    return product(type_.shape) * (8 if isinstance(element, ir.IndexType) else max(8, element.width) // 8)
+    return product(type_.shape) * element_bytes(type_.element_type)

@@ -8,7 +8,7 @@ from math import prod
 from inferno.mlir import ir, is_read, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
-from inferno.passes.generics import REDUCTION, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
+from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_reduction, maps
 from inferno.passes.movements import reshape
 from inferno.passes.parts import Part, compute_part, extract, taken_by, type_of
 from inferno.passes.places import is_looked_up
@@ -176,4 +176,4 @@ def _only_moves(op: ir.Operation) -> bool:
 
 def _ends_sum(value: ir.Value) -> bool:
     made = owner(root_of(value))
-    return is_generic(made) and REDUCTION in kinds(made)
+    return is_reduction(made)

@@ -6,6 +6,7 @@ from itertools import count
 
 from inferno.mlir import ir, owner, walk
 from inferno.passes.contraction import sums_along_both
+from inferno.passes.generics import input_count, is_reduction
 
 _LONGEST = 40  # characters of a name, so that tables of kernels stay readable
 # What only converts, compares or moves; named where there is nothing else.
@@ -66,7 +67,7 @@ def name_of(anchor: ir.Operation) -> str:
 
 def _generic(anchor: ir.Operation) -> list[str]:
     body = [o for o in walk(anchor) if o.parent is not None and o.parent.operation == anchor]
-    reduces = "reduction" in str(anchor.attributes["iterator_types"])
+    reduces = is_reduction(anchor)
     product = _product(anchor) if reduces and sums_along_both(anchor) else None
     if product is not None:
         at = body.index(product)
@@ -103,7 +104,7 @@ def _counts(op: ir.Operation) -> bool:
 def _product(generic: ir.Operation) -> ir.Operation | None:
     """The multiplication of a contraction: what is added to an accumulator, and multiplies two different values."""
     block = generic.regions[0].blocks[0]
-    for accumulator in list(block.arguments)[len(generic.operands) - len(generic.results):]:
+    for accumulator in list(block.arguments)[input_count(generic):]:
         for use in accumulator.uses:
             add = use.owner.operation
             if add.name in ("arith.addf", "arith.addi"):

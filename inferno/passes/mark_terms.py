@@ -3,7 +3,7 @@
 from inferno.mlir import ir, walk
 from inferno.passes.contraction import EXACT
 from inferno.passes.expand_pieces import EXPAND
-from inferno.passes.generics import REDUCTION, body, kinds, outputs
+from inferno.passes.generics import body, is_reduction, outputs
 
 _TERM = "inferno.term"
 
@@ -16,7 +16,7 @@ def mark_terms(module: ir.Module) -> None:
     if EXPAND not in module.operation.attributes:
         return
     for op in walk(module.operation, "linalg.generic"):
-        if REDUCTION not in kinds(op):
+        if not is_reduction(op):
             for product in _products(op):
                 product.attributes[_TERM] = ir.UnitAttr.get(module.context)
 
@@ -27,7 +27,7 @@ def keep_exact(module: ir.Module) -> None:
         for product in _products(op):
             if _TERM in product.attributes:
                 del product.attributes[_TERM]
-                if REDUCTION in kinds(op) and _is_added_up(op, product):
+                if is_reduction(op) and _is_added_up(op, product):
                     product.attributes[EXACT] = ir.UnitAttr.get(module.context)
 
 

@@ -9,7 +9,9 @@ from functools import cmp_to_key
 from math import prod
 
 from inferno.mlir import ir, linalg, owner, tensor, users, walk
-from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, is_elementwise, is_generic, keep_attributes, kinds, maps, outputs
+from inferno.passes.generics import (
+    REDUCTION, body, build, clone_body, inputs, is_elementwise, is_generic, is_reduction, keep_attributes, kinds, maps, outputs,
+)
 
 
 @dataclass
@@ -55,7 +57,7 @@ def _of_rows(value: ir.Value) -> _Rows | None:
     inside.sort(key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1))
     leaves = list(dict.fromkeys(v for op in inside for v in inputs(op) if _has_rows(v, rows) and (owner(v) is None or owner(v) not in inside)))
     whole = all(leaf.type.rank == len(rows) + 1 for leaf in leaves)
-    reduces = any(REDUCTION in kinds(op) for op in inside)
+    reduces = any(is_reduction(op) for op in inside)
     return _Rows(value, inside, leaves) if inside and reduces and whole and len(leaves) == 1 else None
 
 
@@ -68,7 +70,7 @@ def _is_of_rows(op: ir.Operation, rows: list[int]) -> bool:
     """Whether an operation computes each row of rows alone, by loops of rows and then of columns."""
     if not is_generic(op) or len(op.results) != 1 or walk(op, "linalg.index", "tensor.extract") or not _has_rows(op.results[0], rows):
         return False
-    loops, sums = len(kinds(op)), REDUCTION in kinds(op)
+    loops, sums = len(kinds(op)), is_reduction(op)
     if loops not in (len(rows), len(rows) + 1) or REDUCTION in kinds(op)[: len(rows)] or not (sums or is_elementwise(op)):
         return False
     if sums and (owner(outputs(op)[0]) is None or owner(outputs(op)[0]).name != "linalg.fill"):

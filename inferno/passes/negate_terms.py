@@ -5,14 +5,14 @@ them again, and ``to_buffers`` asks for it once more.
 """
 
 from inferno.mlir import arith, ir, owner, walk
-from inferno.passes.generics import REDUCTION, body, inputs, kinds, use_count, yielded
+from inferno.passes.generics import body, inputs, is_reduction, use_count, yielded
 
 
 def negate_terms(module: ir.Module) -> None:
     """Rewrite the bodies of reductions."""
     with module.context, ir.Location.unknown():
         for generic in walk(module.operation, "linalg.generic"):
-            if REDUCTION in kinds(generic):
+            if is_reduction(generic):
                 for number, value in enumerate(yielded(generic)):
                     _negate(value, body(generic).arguments[len(inputs(generic)) + number])
 

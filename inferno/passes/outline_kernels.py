@@ -16,7 +16,7 @@ from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import PassError
 from inferno.mlir import PassManager, arith, func, ir, is_read, is_unread, linalg, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products, pads_convolutions, parse_fused, sums_along_both
-from inferno.passes.generics import REDUCTION, inputs, kinds
+from inferno.passes.generics import inputs, is_reduction
 from inferno.passes.kernel_names import Names
 from inferno.passes.locations import describe
 from inferno.passes.programs import MAIN, VIEWS, programs
@@ -145,7 +145,7 @@ def _reads_parts(op: ir.Operation) -> bool:
     generator takes it (``fold-slices``).  A sum of squares is a reduction like any other, and so is one of terms that are scaled alike."""
     if op.name != "linalg.generic":
         return op.name == "tensor.concat"
-    if REDUCTION in kinds(op) and len(inputs(op)) == 2 and not sums_along_both(op):
+    if is_reduction(op) and len(inputs(op)) == 2 and not sums_along_both(op):
         return True
     found = None if is_sum_of_products(op) else parse_fused(op)
     return not is_sum_of_products(op) and (found is None or (found.value is None and found.lhs == found.rhs))

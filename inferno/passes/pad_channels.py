@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from inferno.mlir import arith, ir, owner, walk
 from inferno.passes.contraction import CONVOLUTIONS, has_windows, is_exact, pads_convolutions
 from inferno.passes.convolution import is_small, leaves_channels, loops_in
-from inferno.passes.generics import dims, kinds, knows_sizes, maps
+from inferno.passes.generics import PARALLEL, REDUCTION, dims, kinds, knows_sizes, maps
 from inferno.passes.movements import pad
 from inferno.passes.padding import padding
 from inferno.passes.programs import MAIN, programs
@@ -40,12 +40,12 @@ def _missing(op: ir.Operation) -> int:
         return 0
     channel, order = ir.AffineDimExpr(last[0]).position, dims(window)
     kind = kinds(op)
-    if "reduction" not in kind[channel]:
+    if kind[channel] != REDUCTION:
         return 0
     type_ = op.operands[1].type
     channels, terms = type_.shape[type_.rank - 1], 1
     for d, size in zip(order, type_.shape):
-        terms *= size if "reduction" in kind[d] else 1
+        terms *= size if kind[d] == REDUCTION else 1
     whole = _ALIGNMENT * 8 // type_.element_type.width
     wanted = -(-channels // whole) * whole
     if is_small(channels, terms) or wanted > (_EXACT_GROWTH if is_exact(op) else _GROWTH) * channels or _are_read(op):
@@ -58,7 +58,7 @@ def _are_read(op: ir.Operation) -> bool:
     image, window = maps(op)[:2]
     type_, kind, order = op.operands[1].type, kinds(op), dims(window)
     sizes = dict(zip(order, type_.shape))
-    parallel = [d for d in order if "parallel" in kind[d]]
+    parallel = [d for d in order if kind[d] == PARALLEL]
     groups = [d for d in parallel if any(d in loops_in(e) for e in image.results)]
     places = type_.rank - len(parallel) - 1
     if type_.element_type.width != 16 or not all(v.type.has_static_shape for v in op.operands) or places != 2:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from inferno.dialect.sizes import SIZES, SYMBOL, read_sizes, read_symbol
 from inferno.errors import PassError, UnsupportedOperation
-from inferno.mlir import arith, dim_of, ir, owner
+from inferno.mlir import arith, destination_of, dim_of, ir, owner
 from inferno.symbolic import Int, Symbol, bounds, ceildiv, floordiv, maximum, minimum, product, size_of
 
 
@@ -93,11 +93,8 @@ def _shape(value: ir.Value) -> Sequence[Int] | None:
     if name in ("tensor.empty", "memref.alloc", "memref.alloca", "tensor.splat"):
         operands = list(op.operands)[1:] if name == "tensor.splat" else list(op.operands)
         return _mixed(type_.shape, operands)
-    if name.startswith(("linalg.", "tm_tensor.")):
-        number = len(op.operands) - len(op.results) + list(op.results).index(value)
-        return shape(op.operands[number])
-    if name == "func.call":
-        return shape(op.operands[len(op.operands) - len(op.results) + list(op.results).index(value)])
+    if name.startswith(("linalg.", "tm_tensor.")) or name == "func.call":
+        return shape(destination_of(value))
     if name in ("tensor.cast", "memref.cast", "bufferization.to_tensor", "bufferization.to_buffer"):
         return shape(op.operands[0])
     if name in (*_WRITES, "tensor.insert", "tensor.scatter"):
@@ -243,20 +240,28 @@ def number(value: ir.Value) -> Int | None:
     if name in ("affine.apply", "affine.min", "affine.max"):
         return _affine(op)
     if name in _CASTS:
-        inner = number(operands[0])
-        if inner is None:
-            return None
-        low, high = bounds(inner)
-        width = value.type.width if isinstance(value.type, ir.IntegerType) else 64
-        return inner if -(2 ** (width - 1)) <= low and high < 2 ** (width - 1) and (low >= 0 or not name.endswith(("ui", "_ui"))) else None
+        return _cast(op)
     if name == "arith.select":
         return _select(op)
     if len(operands) != 2 or not name.startswith("arith."):
         return None
     a = number(operands[0])
     b = number(operands[1]) if a is not None else None  # one look is enough: there may be many ways to the same value
-    if a is None or b is None:
+    return None if a is None or b is None else _arithmetic(name, a, b)
+
+
+def _cast(op: ir.Operation) -> Int | None:
+    """What is cast, if the type has it for all sizes."""
+    inner, type_ = number(op.operands[0]), op.results[0].type
+    if inner is None:
         return None
+    low, high = bounds(inner)
+    width = type_.width if isinstance(type_, ir.IntegerType) else 64
+    return inner if -(2 ** (width - 1)) <= low and high < 2 ** (width - 1) and (low >= 0 or not op.name.endswith(("ui", "_ui"))) else None
+
+
+def _arithmetic(name: str, a: Int, b: Int) -> Int | None:
+    """What an operation makes of two sizes; None for others, and of what it may round in another way."""
     if name == "arith.addi":
         return a + b
     if name == "arith.subi":

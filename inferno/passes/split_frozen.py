@@ -4,6 +4,7 @@ Of batch norm's ``(x - mean) * rsqrt(var + eps) * weight + bias`` it is the reci
 ``hoist-frozen`` then has computed once.
 """
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import clone_onto, ir, is_unread, tensor
 from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, kinds, loop_sizes, maps, outputs, substitute
@@ -63,7 +64,7 @@ def _pays(op: ir.Operation, value: ir.Value, reads: list[int]) -> bool:
     sizes = loop_sizes(op)
     if any(not isinstance(sizes[d], int) for d in loops):
         return False
-    size = product(sizes[d] for d in loops) * max(8, value.type.width) // 8
+    size = product(sizes[d] for d in loops) * element_bytes(value.type)
     return size <= sum(tensor_bytes(inputs(op)[i]) for i in reads)
 
 

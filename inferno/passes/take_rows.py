@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from inferno.mlir import clone_onto, ir, is_unread, owner, tensor, users, walk
 from inferno.passes.contraction import is_convolution, is_sum_of_products
 from inferno.passes.generics import (
-    PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, is_generic, kinds, loop, loop_of, loops_of, maps, outputs, reads_outputs,
-    started_like, yielded,
+    PARALLEL, body, build, dims, inputs, is_elementwise, is_generic, is_reduction, kinds, loop, loop_of, loops_of, maps, outputs,
+    reads_outputs, started_like, yielded,
 )
 from inferno.passes.parts import type_of
 from inferno.passes.programs import VIEWS
@@ -132,7 +132,7 @@ def _row_loop(op: ir.Operation, axes: dict[ir.Value, int]) -> int | None:
         return None
     row = at.pop()
     counted = any(loop_of(o.results[0]) == row for o in walk(op, "linalg.index"))
-    begins = all(_beginning(v) is not None for v in outputs(op)) and (REDUCTION in kinds(op) or not reads_outputs(op))
+    begins = all(_beginning(v) is not None for v in outputs(op)) and (is_reduction(op) or not reads_outputs(op))
     return row if kinds(op)[row] == PARALLEL and not counted and begins else None
 
 
@@ -163,7 +163,7 @@ def _is_free(chain: _Chain, take: _Take) -> bool:
     """Whether rows are reduced, and nobody else reads that, or what is made of it."""
     reduced: set[ir.Value] = set()
     for op in reversed(chain.operations):  # the first one first
-        if REDUCTION in kinds(op) or reduced & set(inputs(op)):
+        if is_reduction(op) or reduced & set(inputs(op)):
             reduced |= set(op.results)
     own = {*chain.operations, take.gather}
     return bool(reduced) and all(user in own for value in reduced for user in users(value))

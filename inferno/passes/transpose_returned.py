@@ -8,7 +8,7 @@ from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, is_sum_of_products
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.generics import (
-    REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps, permuted,
+    body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, is_reduction, kinds, maps, permuted,
 )
 
 
@@ -39,14 +39,14 @@ def _may_turn(made: ir.Operation, copy: ir.Operation) -> bool:
 
 
 def _reduces(user: ir.Operation, made: ir.Operation) -> bool:
-    if not is_generic(user) or REDUCTION not in kinds(user) or is_sum_of_products(user) or made.results[0] in list(user.operands)[len(inputs(user)):]:
+    if not is_reduction(user) or is_sum_of_products(user) or made.results[0] in list(user.operands)[len(inputs(user)):]:
         return False
     return all(m.is_permutation for v, m in zip(inputs(user), maps(user)) if v == made.results[0])
 
 
 def _is_total(value: ir.Value) -> bool:
     made = owner(value)
-    return is_generic(made) and (REDUCTION in kinds(made) or (is_elementwise(made) and any(map(_is_total, inputs(made)))))
+    return is_generic(made) and (is_reduction(made) or (is_elementwise(made) and any(map(_is_total, inputs(made)))))
 
 
 def _turn(made: ir.Operation, copy: ir.Operation, order: list[int]) -> None:

@@ -12,7 +12,9 @@ from math import gcd, prod
 from inferno.mlir import dim_of, func, ir, owner, tensor, users, walk
 from inferno.passes.contraction import has_windows
 from inferno.passes.expand_pieces import EXPAND
-from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_generic, keep_attributes, kinds, loop_sizes, loops_of, maps
+from inferno.passes.generics import (
+    dims, inputs, is_elementwise, is_generic, is_reduction, keep_attributes, loop_sizes, loops_of, maps,
+)
 from inferno.passes.movements import spread
 from inferno.passes.name_symbols import reshape
 from inferno.passes.parts import Part, compute_part, extract, inside, type_of
@@ -68,7 +70,7 @@ def _asked_in_part(program: func.FuncOp, windows: bool) -> list[ir.Operation]:
             asked.setdefault(value, _Asked()).add(None)
     sums: set[ir.Operation] = set()  # and what is made of them
     for op in reversed(found):
-        if (has_windows(op) if windows else is_generic(op) and REDUCTION in kinds(op)) or any(owner(v) in sums for v in op.operands):
+        if (has_windows(op) if windows else is_reduction(op)) or any(owner(v) in sums for v in op.operands):
             sums.add(op)
     if windows:  # and what is elementwise of biases
         for op in found:

@@ -7,7 +7,7 @@ all that is left of the difference of the two.
 from inferno.mlir import arith, ir, owner, tensor, users, walk
 from inferno.passes.contraction import is_convolution, is_sum_of_products
 from inferno.passes.generics import (
-    REDUCTION, body, build, clone_body, clone_uncast, inputs, is_elementwise, is_generic, kinds, knows_sizes, loop_sizes, maps, outputs,
+    body, build, clone_body, clone_uncast, inputs, is_elementwise, is_generic, is_reduction, kinds, knows_sizes, loop_sizes, maps, outputs,
     take_place, yielded,
 )
 from inferno.passes.programs import root_of
@@ -36,7 +36,7 @@ def _rounds(op: ir.Operation) -> bool:
 
 def _is_of_totals(op: ir.Operation) -> bool:
     made = [owner(root_of(v)) for v in inputs(op)]
-    return any(is_generic(m) and REDUCTION in kinds(m) and not is_sum_of_products(m) and not is_convolution(m) for m in made)
+    return any(is_reduction(m) and not is_sum_of_products(m) and not is_convolution(m) for m in made)
 
 
 def _all_widen(value: ir.Value) -> bool:

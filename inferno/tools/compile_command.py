@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import difflib
+import re
 import sys
 
 from inferno.errors import OptionError
@@ -66,11 +67,17 @@ def _print_diffs(text: str, passes: list) -> None:
     """A unified diff for each pass that changed something, to stderr; ``text`` is the program before the first."""
     from inferno.runtime.program import strip_locations
 
-    before = strip_locations(text).splitlines()
+    before = _lines(strip_locations(text))
     for record in passes:
-        after = record.after.splitlines()
+        after = _lines(record.after)
         changes = list(difflib.unified_diff(before, after, "before", record.name, lineterm="", n=2))
         print(f"// ----- {record.name}: {1e3 * record.seconds:.1f} ms{'' if changes else ', no change'}", file=sys.stderr)
         for line in changes:
             print(line, file=sys.stderr)
         before = after
+
+
+def _lines(text: str) -> list[str]:
+    """Without the module's own attributes.  Those are what passes are told, by who runs a pipeline and not by the pass in front, and they are gone behind the
+    pass that they are for; measured schedules alone are hundreds of kilobytes."""
+    return re.sub(r"(?m)^module attributes \{.*\} \{$", "module {", text).splitlines()

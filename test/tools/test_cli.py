@@ -1,5 +1,7 @@
 """The ``inferno`` command: what goes to stdout, exit codes, errors."""
 
+import re
+
 import pytest
 from checks import scheduled
 
@@ -27,6 +29,15 @@ def test_verbose_prints_a_diff_for_each_pass(capsys):
     assert main(["compile", "-c", MATMUL, "--ir", "fused", "--target", "cpu", "-v"]) == 0
     err = capsys.readouterr().err
     assert "// ----- fuse-contractions" in err and "+++ fuse-contractions" in err and "no change" in err
+
+
+def test_verbose_shows_what_passes_change_and_not_what_they_are_told(capsys):
+    """docs/ir.md says which passes change this program; measured schedules and settings come to the module between two pipelines."""
+    assert main(["compile", "-c", MATMUL, "--ir", "fused", "--target", "sm_90a", "-v"]) == 0
+    err = capsys.readouterr().err
+    changing = [name for name in re.findall(r"^\+\+\+ (\S+)$", err, re.M) if "backend-pipeline" not in name]
+    assert changing == ["fold-transposes", "fuse-contractions", "outline-kernels", "assign-schedules{target=sm_90a}"]
+    assert "inferno.known" not in err and "inferno.schedule = {" in err
 
 
 def test_run_checks(capsys):

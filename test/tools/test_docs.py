@@ -54,6 +54,24 @@ def test_the_file_is_the_model(capsys, monkeypatch):
     assert capsys.readouterr().out == (ROOT / "docs/matmul_relu.mlir").read_text()
 
 
+def test_the_guided_path_runs(capsys):
+    """The page's Python, in order; what a line prints stands behind it, where that does not change with a cost model."""
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/learning.md").read_text(), re.M | re.S))
+    exec(compile(code, "learning.md", "exec"), {})
+    shown, printed = re.findall(r"^ *print\(.*\) +# (\d+)$", code, re.M), capsys.readouterr().out.splitlines()
+    assert printed[:len(shown)] == shown == ["2", "1"]
+    assert "tile_m=8, tile_n=32" in printed[len(shown)] and len(printed) > 5
+
+
+def test_a_schedule_is_changed_by_hand(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    assert main(["compile", "docs/matmul_relu.py:MatmulRelu", "--target", "sm_90a", "--ir", "scheduled"]) == 0
+    changed = tmp_path / "scheduled.mlir"
+    changed.write_text(capsys.readouterr().out.replace("tile_n = 32", "tile_n = 64"))
+    assert main(["compile", str(changed), "--target", "sm_90a", "--ir", "gpu"]) == 0
+    assert re.search(r"block = \[512, 1, 1\].* grid = \[32, 1, 1\]", capsys.readouterr().out)
+
+
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("generator, command", [(name, command) for name, _, command in SECTIONS], ids=[name for name, _, _ in SECTIONS])
 def test_sections_show_the_generators_that_they_are_about(generator, command, capsys, monkeypatch):

@@ -23,7 +23,6 @@ from inferno.codegen.attention.warps import WarpConsumer
 from inferno.codegen.attention.writes import CacheWriter, emit_copies, launch_copies
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.launcher import launch, launcher, pointer, scalar, temporary, tensor_map
 from inferno.codegen.builders.minmax import recognise_maximum
 from inferno.codegen.matmul.tile_numbers import emit_counter, launch_counter
@@ -31,6 +30,7 @@ from inferno.codegen.nvvm.builder import (
     READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, integer_type, special_register, uniform,
 )
 from inferno.codegen.nvvm.global_memory import Elements
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.await_kernels import await_predecessors

@@ -24,13 +24,13 @@ from inferno.codegen.attention.gradients_rounded import Rounded
 from inferno.codegen.attention.masks import mask_map
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.launcher import launch, launcher, pointer, scalar, size, temporary, tensor_map
 from inferno.codegen.builders.minmax import recognise_maximum
 from inferno.codegen.matmul.tile_numbers import emit_counter, launch_counter
 from inferno.codegen.nvvm.builder import READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Words, device_kernel, device_module, elect
 from inferno.codegen.nvvm.filled_words import add_filling, launch_filled
 from inferno.codegen.nvvm.global_memory import Elements
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.await_kernels import await_predecessors
@@ -177,7 +177,7 @@ class Emitter:
         found = []
         for i, m in stores.items():
             access = g.results[i].destination.access
-            together, width = columns_together(stored(g, i), *result_of(g, t, s, i, True)), element_bytes(access.element)
+            together, width = columns_together(stored(g, i), *result_of(t, s, i, True)), element_bytes(access.element)
             found.append(tensor_map(
                 arguments[access.argument], sizes=[x.size for x in m.axes], strides=[x * width for x in m.strides],
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * width, l2=0,
@@ -279,7 +279,7 @@ class Emitter:
 
 def _tensors(g: AttentionGradient, t: GradientTiling, s: AttentionGradients | QuerySums, extras: Sequence[Access]) -> tuple[dict[int, StoreMap], Plain]:
     """Tensor maps of the results that the copy engine writes, by number, and what is read and written without it."""
-    stores = {i: m for i in range(len(g.results)) for m in store_maps(stored(g, i), *result_of(g, t, s, i, True)).values()}
+    stores = {i: m for i in range(len(g.results)) for m in store_maps(stored(g, i), *result_of(t, s, i, True)).values()}
     written = {r.destination.access.argument: r.destination.access for r in g.results}
     plain = {x.argument: x.element for x in extras}
     plain.update({r.destination.access.argument: r.destination.access.element for i, r in enumerate(g.results) if i not in stores})

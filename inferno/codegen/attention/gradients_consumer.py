@@ -52,7 +52,7 @@ def stored(g: AttentionGradient, i: int) -> _Points:
     return _Points(g.sizes, result.epilogue, sources(result.epilogue), (result.destination,))
 
 
-def result_of(g: AttentionGradient, t: GradientTiling, s: AttentionGradients, i: int, staged: bool) -> tuple[Axes, Wgmma]:
+def result_of(t: GradientTiling, s: AttentionGradients, i: int, staged: bool) -> tuple[Axes, Wgmma]:
     """How a result is stored; ``staged`` in whole lines, of which the last one may have columns that the copy engine drops."""
     axis = t.results[i]
     columns = 64 * lines(axis.size) if staged and gcd(axis.size, 64) < 32 else axis.size
@@ -100,7 +100,7 @@ class Consumer:
         self.results = []
         for i in range(len(g.results)):
             own = {0: block.stores[i]} if i in block.stores else {}
-            axes, finished = result_of(g, t, s, i, bool(own))
+            axes, finished = result_of(t, s, i, bool(own))
             self.results.append(Results(words, stored(g, i), axes, finished, f.tensors, replace(group, staging=f.results_at(i, self.number)), own))
         self.kept = Kept(f, block.maps[4], group) if g.queries is not None and not s.adds else None
         self.packed: list[ir.Value] = []  # of the last sums of the first result, the weights

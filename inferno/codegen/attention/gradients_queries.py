@@ -94,7 +94,7 @@ class Queries:
 
     def consume(self) -> None:
         block, g, words, s = self.block, self.gradient, self.words, self.form
-        axes, finished = result_of(g, self.tiling, s, 0, bool(block.stores))
+        axes, finished = result_of(self.tiling, s, 0, bool(block.stores))
         self.consumer = block.consumer
         staging = words.add(words.add(block.shared, self.layout.results), words.mul(self.consumer, 64 * lines(g.depth.size) * 2 * LINE))
         group = block.group(staging)

@@ -38,7 +38,7 @@ class Rounded:
         count = g.depth.size // 2
         first = words.add(words.mul(block, 128 * count), words.shl(thread, 2))
         found = [load_floats(widen_pointer(words, sums, first, 2048 * i, ir.F32Type.get()), 4) for i in range(count // 4)]
-        axes, finished = result_of(g, t, self.form, 0, bool(stores))
+        axes, finished = result_of(t, self.form, 0, bool(stores))
         result = Results(words, stored(g, 0), axes, finished, tensors, group, stores)
         rows = t.rows.size // 64
         grid = words.split(words.div(block, rows), [a.size for a in t.grid])

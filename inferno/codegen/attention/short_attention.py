@@ -14,7 +14,7 @@ from inferno.codegen.attention.softmax import HALVES, Softmax, pack_weights, sca
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import element_bytes, gpu_function, index_width, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.builders.minmax import recognise_maximum
@@ -23,6 +23,7 @@ from inferno.codegen.matmul.mma_tile import Multiplier
 from inferno.codegen.matmul.simt_epilogue import Epilogue
 from inferno.codegen.matmul.simt_operand import Reader
 from inferno.codegen.nvvm.builder import Words, integer_type
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir
 from inferno.passes.generics import float32

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from inferno.codegen.builders.conditions import if_else
-from inferno.codegen.builders.gpu_function import element_bytes, stored_type
+from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.lane_patterns import Pattern
+from inferno.element_sizes import element_bytes
 from inferno.mlir import arith, ir, llvm, memref, vector
 from inferno.powers import last_power_of_two
 from inferno.symbolic import Int, is_multiple

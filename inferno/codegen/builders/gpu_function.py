@@ -31,11 +31,6 @@ def stored_type(element: ir.Type) -> ir.Type:
     return ir.IntegerType.get_signless(8) if str(element) == "i1" else element
 
 
-def element_bytes(element: ir.Type) -> int:
-    """Bytes of one element in memory; a boolean takes one."""
-    return max(8, element.width) // 8
-
-
 @dataclass(frozen=True)
 class Function:
     """The new kernel's parameters (memrefs of address space 1, and sizes), its shared arrays, and the address of its dynamic shared memory."""

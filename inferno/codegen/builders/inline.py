@@ -63,10 +63,10 @@ def inline_body(
     def as_vector(value: ir.Value, count: int) -> ir.Value:
         if not isinstance(value.type, ir.VectorType):
             return vector.broadcast(ir.VectorType.get([count], value.type), value)
-        return value if lanes_of(value) == count else vector.shuffle(value, value, [i * lanes_of(value) // count for i in range(count)])
+        return value if _lane_count(value) == count else vector.shuffle(value, value, [i * _lane_count(value) // count for i in range(count)])
 
     def whole(value: ir.Value | None) -> ir.Value | None:
-        return value if value is None or not lanes_of(value) else as_vector(value, lanes)
+        return value if value is None or not _lane_count(value) else as_vector(value, lanes)
 
     for op in block.operations:
         op = op.operation
@@ -87,10 +87,10 @@ def inline_body(
             results = _scalar(op, operands, outside)
         elif op.name.startswith("arith.") and not len(op.regions):
             found = narrow(op, operands) if narrow is not None else None
-            count = max(lanes_of(v) for v in operands)
+            count = max(_lane_count(v) for v in operands)
             results = [found] if found is not None else on_vectors(op, [as_vector(v, count) for v in operands], count)
         else:
-            count = max(lanes_of(v) for v in [*operands, *outside.values()] if v is not None)
+            count = max(_lane_count(v) for v in [*operands, *outside.values()] if v is not None)
             each = [
                 _scalar(op, [_lane(v, i, count) for v in operands], {k: _lane(v, i, count) for k, v in outside.items()})
                 for i in range(count)
@@ -122,14 +122,14 @@ def on_scalars(op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
     return _scalar(op, operands, {})[0]
 
 
-def lanes_of(value: ir.Value | None) -> int:
+def _lane_count(value: ir.Value | None) -> int:
     """How many lanes a vector has; 0 of a scalar."""
     return ir.VectorType(value.type).shape[0] if value is not None and isinstance(value.type, ir.VectorType) else 0
 
 
 def _lane(value: ir.Value, lane: int, count: int) -> ir.Value:
     """Lane ``lane`` of ``count``."""
-    return vector.ExtractOp(value, [], [lane * lanes_of(value) // count]).result if lanes_of(value) else value
+    return vector.ExtractOp(value, [], [lane * _lane_count(value) // count]).result if _lane_count(value) else value
 
 
 def _replace_inside(op: ir.Operation, old: ir.Value, new: ir.Value) -> None:

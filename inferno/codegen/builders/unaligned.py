@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from inferno.codegen.builders.elements import from_memory, join, lanes_of, load_vector
-from inferno.codegen.builders.gpu_function import element_bytes, stored_type
+from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.nvvm.builder import integer_type
+from inferno.element_sizes import element_bytes
 from inferno.mlir import arith, ir, llvm, vector
 from inferno.symbolic import Int, floordiv
 

@@ -22,6 +22,7 @@ from inferno.codegen.universal.scan import read_scan
 from inferno.codegen.universal.structured import Structured, read_structured, to_terms
 from inferno.codegen.universal.to_launches import Launch, Launches
 from inferno.codegen.universal.universal import generate_launches
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, owner, scf
 from inferno.powers import next_power_of_two
@@ -231,7 +232,7 @@ def _points(emitter: Emitter, thread: Integer, threads: int) -> None:
 
 
 def _bytes(count: int, element: ir.Type) -> int:
-    return -(-count * max(8, element.width) // 8 // 16) * 16
+    return -(-count * element_bytes(element) // 16) * 16
 
 
 def _largest(each: list[list[tuple[int, ir.Type]]]) -> list[tuple[int, ir.Type]]:

@@ -7,7 +7,6 @@ One thread brings patches, boxes of an image's pixels in which what lies outside
 from collections.abc import Sequence
 
 from inferno.codegen.builders.conditions import only_if
-from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import tensor_map
 from inferno.codegen.convolution.halo_consumer import HaloConsumer, HaloEpilogue, PatchTile
@@ -16,6 +15,7 @@ from inferno.codegen.matmul.tile_order import tile_position
 from inferno.codegen.nvvm import tma
 from inferno.codegen.nvvm.builder import elect, loop
 from inferno.codegen.nvvm.mbarriers import Position, Ring
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access

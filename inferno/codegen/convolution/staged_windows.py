@@ -20,12 +20,12 @@ from inferno.codegen.nvvm import tma
 from inferno.codegen.nvvm.builder import TENSOR_MAP, Device, Words, device_kernel, device_module, elect, load_shared, loop, special_register, uniform
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.mbarriers import Position, Ring
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.await_kernels import await_predecessors
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.convolution.staged_windows import StagedWindows, ahead, aligned, channel, dimensions, fits, outer, read
 from inferno.schedule.convolution.window_kernel import WindowKernel
 from inferno.symbolic import Int
@@ -50,7 +50,7 @@ def generate(kernel: func.FuncOp, schedule: StagedWindows, target: Target) -> No
         words.take(list(numbers), device.parameters[1 + len(tensors.types):])
         _Emitter(c, s, words, device, tensors.elements(words, device.parameters[1:]), workers).emit()
     with launcher(kernel) as arguments:
-        width, dims = bit_width(c.image.element) // 8, dimensions(c)
+        width, dims = element_bytes(c.image.element), dimensions(c)
         box = [s.chunk, s.pitch(c), s.box_rows(c)] if c.side_by_side else [s.pitch(c), s.box_rows(c), s.chunk]
         whole = not c.side_by_side or s.chunk == c.sizes[channel(c)]  # lines of memory that no other block reads
         sizes: list[Int] = [n for n, _ in dims]
@@ -77,7 +77,7 @@ class _Emitter:
     def emit(self) -> None:
         c, s, words = self.c, self.s, self.words
         self.map = self.device.parameters[0]
-        self.width, self.step = bit_width(c.image.element) // 8, s.rows_of_turn(c)
+        self.width, self.step = element_bytes(c.image.element), s.rows_of_turn(c)
         thread, block = special_register("tid.x"), special_register("ctaid.x")
         warp = uniform(words, words.shr(thread, 5))
         self.chunk, self.worker = words.mul(words.rem(block, s.chunks(c)), s.chunk), words.div(block, s.chunks(c))

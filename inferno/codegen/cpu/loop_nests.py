@@ -13,11 +13,10 @@ from inferno.codegen.cpu.loop_emitter import Emitter
 from inferno.codegen.cpu.loop_operands import Operand, Result, operand_of, root_of
 from inferno.codegen.cpu.loop_order import Order, merge_runs, order_map, order_reduction
 from inferno.codegen.cpu.running_values import neutral, running_type
+from inferno.element_sizes import element_bytes
 from inferno.mlir import backward_slice, dim_of, ir, is_unread, owner, walk
-from inferno.passes.generics import maps, use_count
+from inferno.passes.generics import PARALLEL, REDUCTION, is_reduction, kinds, maps, use_count
 from inferno.passes.shapes import UnknownSize, shape
-from inferno.schedule.analysis.accesses import iterators
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.reductions.extrema import Extremum, read_extremum, to_candidate
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -35,23 +34,23 @@ class Nest:
         self.numbers: Callable[[Int], ir.Value] | None = None  # a size as a value, in the function that is being emitted
         self.results = [r for r in results if r is not None]
         self.block = op.regions[0].blocks[0]
-        kinds = iterators(op)
-        self.reduces = any(k == "reduction" and s != 1 for k, s in zip(kinds, sizes)) or any(r.combiner for r in self.results)
+        kind = kinds(op)
+        self.reduces = any(k == REDUCTION and s != 1 for k, s in zip(kind, sizes)) or any(r.combiner for r in self.results)
         operands = [*(o for o in inputs if o.root is not None), *(r.operand for r in self.results)]
         outputs = range(len(operands) - len(self.results), len(operands))
         self._operands = operands
         self._strides = strides = [o.strides for o in operands]
         self._keep = keep = {dim_of(o) for o in walk(op, "linalg.index")}
-        of_kind = lambda kind: [d for d, k in enumerate(kinds) if k == kind]  # noqa: E731
-        self._parallel = of_kind("parallel")
+        of_kind = lambda wanted: [d for d, k in enumerate(kind) if k == wanted]  # noqa: E731
+        self._parallel = of_kind(PARALLEL)
         into = self.results[0].operand.strides
-        parallel = merge_runs(sorted(of_kind("parallel"), key=lambda d: -hint(into[d])), sizes, strides, keep)
+        parallel = merge_runs(sorted(of_kind(PARALLEL), key=lambda d: -hint(into[d])), sizes, strides, keep)
         if not self.reduces:
-            widths = [bit_width(o.value.type.element_type) // 8 for o in operands]
+            widths = [element_bytes(o.value.type.element_type) for o in operands]
             self.order = order_map(parallel, outputs[0], widths)
         else:
-            reads = next((o.strides for o in operands if o.strides is not None and any(o.strides[d] != 0 for d in of_kind("reduction"))), into)
-            self._reduction = reduction = merge_runs(sorted(of_kind("reduction"), key=lambda d: -hint(reads[d])), sizes, strides, keep)
+            reads = next((o.strides for o in operands if o.strides is not None and any(o.strides[d] != 0 for d in of_kind(REDUCTION))), into)
+            self._reduction = reduction = merge_runs(sorted(of_kind(REDUCTION), key=lambda d: -hint(reads[d])), sizes, strides, keep)
             elements = [product(shape(o.value)) for o in operands]
             self.order = order_reduction(parallel, reduction, outputs, elements, all(r.combiner for r in self.results))
         self.points = math.prod(sizes)
@@ -175,7 +174,7 @@ def read_nest(op: ir.Operation, starts: dict[ir.Value, ir.Value], dead: Callable
 
 def _read_nest(op: ir.Operation, starts: dict[ir.Value, ir.Value], dead: Callable[[ir.Value, ir.Operation], bool]) -> Nest | None:
     indexing = maps(op)
-    sizes: list[Int | None] = [None] * len(iterators(op))
+    sizes: list[Int | None] = [None] * len(kinds(op))
     operands = [operand_of(v, m) for v, m in zip(op.operands, indexing)]
     if any(o is None for o in operands):
         return None
@@ -187,7 +186,7 @@ def _read_nest(op: ir.Operation, starts: dict[ir.Value, ir.Value], dead: Callabl
         return None
     block = op.regions[0].blocks[0]
     count = len(op.opview.inputs)
-    parallel = [d for d, k in enumerate(iterators(op)) if k == "parallel"]
+    parallel = [d for d, k in enumerate(kinds(op)) if k == PARALLEL]
     outputs = operands[count:]
     for out, map_ in zip(outputs, indexing[count:]):
         places = [ir.AffineDimExpr(e).position if isinstance(e, ir.AffineDimExpr) else -1 for e in map_.results]
@@ -225,7 +224,7 @@ def _results(op, block, outputs, count, starts, dead) -> list[Result | None]:
         end.operands[i] = block.arguments[count + i]
     erase_dead(block)
     results: list[Result | None] = []
-    reduces = "reduction" in iterators(op)
+    reduces = is_reduction(op)
     for i, o in enumerate(outputs):
         if i not in needed:
             results.append(None)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.codegen.cpu.loop_nests import Nest
+from inferno.element_sizes import element_bytes
 from inferno.mlir import ir
-from inferno.schedule.analysis.cost import bit_width
 
 # Bytes of one row's temporaries, which are on the stack; a quarter of a usual L2 cache and far from the end of a thread's stack.
 LOCAL_BYTES = 1 << 18
@@ -50,7 +50,7 @@ def read_rows(plan: Sequence, rows: int, temporaries: set[ir.Value]) -> Rows | N
         if inside:
             return None  # a body that reads buffers by itself
     local = tuple(r for r in written if r in temporaries)
-    if sum(math.prod(r.type.shape) // rows * bit_width(r.type.element_type) // 8 for r in local) > LOCAL_BYTES:
+    if sum(math.prod(r.type.shape) // rows * element_bytes(r.type.element_type) for r in local) > LOCAL_BYTES:
         return None
     for nest, (order, _) in zip(plan, orders):
         nest.order = order

@@ -21,6 +21,7 @@ from inferno.codegen.cpu.running_values import combine, narrow, widen
 from inferno.codegen.cpu.vector_math import expand_vector_math
 from inferno.codegen.universal.to_buffers import to_buffers
 from inferno.mlir import arith, func, ir, isolated_copy, memref, owner, run_upstream, scf, walk
+from inferno.passes.generics import PARALLEL, kinds
 from inferno.passes.shapes import is_dynamic, shape, static, symbol_arguments
 from inferno.passes.size_values import materialise
 from inferno.passes.split_contractions import split_contractions
@@ -153,18 +154,9 @@ class _Builder:
                 if all(self._dead(root_of(v), op) for v in op.opview.outputs):
                     continue
                 return False
-            own = {r.operand.root: r for r in nest.results}
-            read = {root_of(v) for v in op.opview.inputs} if op.name == "linalg.generic" else set()  # an input may be in a result's buffer
-            for root in [r for r in pending if r in touched]:
-                unused = root not in nest.roots and self._dead(root, op)
-                mine = own.get(root)
-                covers = mine is not None and mine.start is not None and self._covers(mine.operand, nest)
-                replaced = mine is not None and root not in read and (not mine.stored or covers)
-                if not unused and not replaced:
-                    plan.append(pending[root])
-                del pending[root]
-            for root in own:
-                starts.pop(root, None)
+            plan += self._filled_before(op, nest, pending, touched)
+            for result in nest.results:
+                starts.pop(result.operand.root, None)
             if isinstance(nest, Scan):
                 for root in touched:
                     starts.pop(root, None)
@@ -183,6 +175,20 @@ class _Builder:
             if nest.extent != 0:
                 self._emit(nest)
         return True
+
+    def _filled_before(self, op: ir.Operation, nest: Nest | Scan, pending: dict[ir.Value, Nest], touched: set[ir.Value]) -> list[Nest]:
+        """Of the fills that are ``pending``, those of what an operation touches, which then are not any more: the ones that have to be done in front of it, and
+        not those that nothing reads, or that it starts from as a number or writes over."""
+        own, found = {r.operand.root: r for r in nest.results}, []
+        read = {root_of(v) for v in op.opview.inputs} if op.name == "linalg.generic" else set()  # an input may be in a result's buffer
+        for root in [r for r in pending if r in touched]:
+            fill, mine = pending.pop(root), own.get(root)
+            unused = root not in nest.roots and self._dead(root, op)
+            covers = mine is not None and mine.start is not None and self._covers(mine.operand, nest)
+            replaced = mine is not None and root not in read and (not mine.stored or covers)
+            if not unused and not replaced:
+                found.append(fill)
+        return found
 
     def _emit_rows(self, by_rows: Rows) -> None:
         """One function that does all of a row before the next one."""
@@ -395,4 +401,4 @@ def _filled(op: ir.Operation) -> ir.Value | None:
 
 
 def _parallel(op: ir.Operation) -> list[bool]:
-    return ["parallel" in str(k) for k in op.attributes["iterator_types"]]
+    return [kind == PARALLEL for kind in kinds(op)]

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, load, load_vector, lanes_of, store, store_vector
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import element_bytes, gpu_function, integers_for, parameters_of, stored_type
+from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.maps.transposing import loop_indices
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir
 from inferno.schedule.analysis.accesses import Access

@@ -4,8 +4,8 @@ import math
 
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, element_type, load, load_vector, store, store_vector
-from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.integers import Integers
+from inferno.element_sizes import element_bytes
 from inferno.mlir import arith, ir
 from inferno.passes.shapes import shape
 from inferno.symbolic import Int, ceildiv, divisor, product

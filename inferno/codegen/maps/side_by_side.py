@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from inferno.codegen.builders.gpu_function import element_bytes
+from inferno.element_sizes import element_bytes
 from inferno.powers import last_power_of_two
 from inferno.schedule.analysis.accesses import Access
 from inferno.symbolic import is_multiple

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import load, store
-from inferno.codegen.builders.gpu_function import element_bytes, stored_type
+from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
+from inferno.element_sizes import element_bytes
 from inferno.mlir import arith, gpu, ir, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.elementwise import Elementwise

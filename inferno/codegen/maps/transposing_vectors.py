@@ -8,10 +8,11 @@ Both ways a warp's accesses of global memory are whole lines of 128 bytes, and t
 from dataclasses import dataclass
 
 from inferno.codegen.builders.elements import as_vector, from_memory, join, lanes_of, load, load_vector, store, store_vector
-from inferno.codegen.builders.gpu_function import element_bytes, stored_type
+from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.maps.transposing import Transposing, loop_indices
+from inferno.element_sizes import element_bytes
 from inferno.mlir import gpu, ir, vector, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.elementwise import Elementwise

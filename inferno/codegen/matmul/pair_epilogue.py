@@ -10,11 +10,11 @@ from typing import Any
 from inferno.codegen.builders import widened_pairs
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of
-from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.inline import epilogue_arguments, inline_body, size_values
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm.builder import Words, operation, store
 from inferno.codegen.nvvm.global_memory import Elements
+from inferno.element_sizes import element_bytes
 from inferno.mlir import arith, ir, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.contraction import Contraction

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, to_memory
-from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.pair_epilogue import PairEpilogue
 from inferno.codegen.matmul.result_lines import ResultLines
@@ -18,6 +17,7 @@ from inferno.codegen.matmul.result_pieces import ResultPieces
 from inferno.codegen.nvvm import tma
 from inferno.codegen.nvvm.builder import Words, operation, shared_pointer, store
 from inferno.codegen.nvvm.tensor_core import store_matrices
+from inferno.element_sizes import element_bytes
 from inferno.mlir import ir, nvvm
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.tiles.result_parts import ROW, columns_together, tile_parts

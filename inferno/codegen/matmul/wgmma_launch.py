@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.launcher import launch, pointer, scalar, temporary, tensor_map
 from inferno.codegen.matmul.operand_copy import THREADS, OperandCopy
 from inferno.codegen.matmul.tile_copies import operand_map
+from inferno.element_sizes import element_bytes
 from inferno.mlir import ir
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import Access

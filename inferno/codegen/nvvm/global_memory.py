@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from inferno.codegen.builders.elements import from_memory, join, lanes_of, to_memory
-from inferno.codegen.builders.gpu_function import element_bytes, stored_type
+from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.nvvm.builder import Words, advance, integer_type, operation, store, widen_pointer
+from inferno.element_sizes import element_bytes
 from inferno.mlir import ir
 from inferno.powers import last_power_of_two
 from inferno.symbolic import Int

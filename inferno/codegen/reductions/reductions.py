@@ -26,6 +26,7 @@ from inferno.codegen.reductions.extrema import Extrema, element_of
 from inferno.codegen.reductions.joined_exponentials import take_exponentials
 from inferno.codegen.reductions.joining import Joining, Values
 from inferno.codegen.reductions.meeting import Meeting
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, scf, walk
 from inferno.powers import next_power_of_two
@@ -83,7 +84,7 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
         along = min((_FINISH if cuts < _MANY else 4 * _FINISH) // across, next_power_of_two(cuts))
         if _BESIDE < count < _SUMS:
             across, along = _BESIDE, min(across * along // _BESIDE, next_power_of_two(-(-cuts // _EACH)))
-        while across * along * sum(max(8, t.width) // 8 for t in types) > STATIC_SHARED:
+        while across * along * sum(element_bytes(t) for t in types) > STATIC_SHARED:
             along //= 2
         along = max(along, 32 // across)
         blocks_of_sums = ceildiv(c.count, across)

@@ -14,9 +14,9 @@ from inferno.codegen.builders.integers import Integer, resize
 from inferno.codegen.nvvm.async_copies import await_copies, commit_copies, start_copy
 from inferno.codegen.nvvm.builder import Words, load_shared, shared_pointer
 from inferno.codegen.nvvm.builder import store as store_shared
+from inferno.element_sizes import element_bytes
 from inferno.mlir import arith, ir, memref, nvvm
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.packed_rows import PIECE, arrays, packed_reads, slot
 from inferno.target import WARP
 
@@ -46,7 +46,7 @@ class StagedRows:
     def take_staged(self, at: Access) -> list[ir.Value]:
         """The points of a thread's rows."""
         length, width = self._slot(at)[0], self._width(at)
-        stored, own, step = stored_type(at.element), self._own(at), _bytes(at)
+        stored, own, step = stored_type(at.element), self._own(at), element_bytes(at.element)
         parts = [load_shared(self.words, self.words.add(own, i), stored, width // step) for i in range(0, length, width)]
         return [x for p in parts for x in lanes_of(from_memory(p, at.element))]
 
@@ -55,7 +55,7 @@ class StagedRows:
         for at in packed_reads(self.c):
             self.read(at, 0)
         for at, points in written:
-            step, width, own = _bytes(at), self._width(at), self._own(at)
+            step, width, own = element_bytes(at.element), self._width(at), self._own(at)
             each = width // step
             for i in range(0, len(points), each):
                 value = to_memory(join(points[i:i + each]) if each > 1 else points[i])
@@ -67,7 +67,7 @@ class StagedRows:
     # What warps copy: pieces, of which each thread has every 32nd.
 
     def _copy(self, at: Access) -> None:
-        ints, i64, step = self.ints, ir.IntegerType.get_signless(64), _bytes(at)
+        ints, i64, step = self.ints, ir.IntegerType.get_signless(64), element_bytes(at.element)
         per, total = PIECE // step, self.c.count * self.c.width
         source = arith.index_cast(i64, memref.ExtractAlignedPointerAsIndexOp(self.buffers[at.argument]).result)
         for number, conditions in self._pieces(at):
@@ -83,7 +83,7 @@ class StagedRows:
                 start_copy(self.parts[at], self._place(at, number), source, arith.muli(wide, arith.constant(i64, step)), PIECE, given)
 
     def _copy_back(self, at: Access) -> None:
-        ints, buffer, words, step = self.ints, self.buffers[at.argument], self.words, _bytes(at)
+        ints, buffer, words, step = self.ints, self.buffers[at.argument], self.words, element_bytes(at.element)
         per, total, stored = PIECE // step, self.c.count * self.c.width, stored_type(at.element)
         for number, conditions in self._pieces(at):
             point = ints.add(self.in_front, ints.mul(number, per))
@@ -129,7 +129,3 @@ class StagedRows:
 
     def _slot(self, at: Access) -> tuple[int, int]:
         return slot(at, self.s.vector * self.c.width)
-
-
-def _bytes(access: Access) -> int:
-    return bit_width(access.element) // 8

@@ -14,11 +14,12 @@ from inferno.codegen.nvvm.async_copies import await_copies, commit_copies
 from inferno.codegen.nvvm.builder import Words, load_shared, shared_pointer
 from inferno.codegen.nvvm.builder import store as store_shared
 from inferno.codegen.rows.columns import ColumnsEmitter, write_kernel
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import func, gpu, ir, scf
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.rows.column_schedule import kept_accesses
-from inferno.schedule.rows.transposed_rows import LINE, PIECE, TransposedRows, element_bytes, most_at_once, parse, tiles, transposed
+from inferno.schedule.rows.transposed_rows import LINE, PIECE, TransposedRows, most_at_once, parse, tiles, transposed
 from inferno.symbolic import alignment
 from inferno.target import WARP, Target
 
@@ -92,7 +93,7 @@ class _TransposedEmitter(ColumnsEmitter):
     def read(self, at: Access, chunk: object) -> ir.Value:
         if at not in self.addresses or (at, chunk) in self._points:
             return super().read(at, chunk)
-        stored, each, count = stored_type(at.element), element_bytes(at), self.s.vector
+        stored, each, count = stored_type(at.element), element_bytes(at.element), self.s.vector
         wide = min(count, PIECE // each)
         parts = [load_shared(self.words, self._place(at, self._local[chunk], self._rows_place(at, i)), stored, wide) for i in range(0, count, wide)]
         lanes = [x for p in parts for x in (lanes_of(p) if wide > 1 else [p])]
@@ -114,11 +115,11 @@ class _TransposedEmitter(ColumnsEmitter):
 
     def _rows_place(self, at: Access, plus: int) -> Integer:
         """Bytes in front of a thread's row in what a tile has of a point."""
-        return self.ints.mul(self.ints.add(self.ints.mul(self.column, self.s.vector), plus), element_bytes(at))
+        return self.ints.mul(self.ints.add(self.ints.mul(self.column, self.s.vector), plus), element_bytes(at.element))
 
     def _place(self, at: Access, point: Integer, inside: Integer) -> ir.Value:
         """The shared address of ``inside`` bytes behind the first row's at one of the block's points."""
-        words, units = self.words, self.s.side() * element_bytes(at) // PIECE
+        words, units = self.words, self.s.side() * element_bytes(at.element) // PIECE
         point, inside = self._word(point), self._word(inside)
         turns = words.mask(words.div(point, max(self.s.piece(self.c, at), LINE // PIECE // units)), LINE // PIECE - 1)
         unit = words.xor(words.add(words.mul(point, units), words.div(inside, PIECE)), turns)
@@ -126,8 +127,8 @@ class _TransposedEmitter(ColumnsEmitter):
 
     def _places(self, at: Access, row: Integer, point: Integer) -> list[ir.Value]:
         """Those of a piece of a row's points: as its first one is that of a piece, the others' numbers are other bits alone."""
-        words, units, line = self.words, self.s.side() * element_bytes(at) // PIECE, LINE // PIECE
-        first = words.sub(self._place(at, point, self.ints.mul(row, element_bytes(at))), self.addresses[at])
+        words, units, line = self.words, self.s.side() * element_bytes(at.element) // PIECE, LINE // PIECE
+        first = words.sub(self._place(at, point, self.ints.mul(row, element_bytes(at.element))), self.addresses[at])
         begins = {n: words.add(self.addresses[at], words.xor(first, n * PIECE)) for n in {i * units % line for i in range(self.s.piece(self.c, at))}}
         return [words.add(begins[i * units % line], i * units // line * LINE) for i in range(self.s.piece(self.c, at))]
 
@@ -141,7 +142,7 @@ class _TransposedEmitter(ColumnsEmitter):
         per_row, groups = s.local(c) // s.piece(c, at) // along, s.side() * along // WARP
         total, warps = per_row * groups, s.threads // WARP
         turns = ceil(total / warps)
-        at_once = min(turns, most_at_once(s.piece(c, at) * element_bytes(at)))
+        at_once = min(turns, most_at_once(s.piece(c, at) * element_bytes(at.element)))
         warp, lane = ints.div(self.thread, WARP), ints.rem(self.thread, WARP)
 
         def pieces(first: Integer, count: int) -> list[tuple[Integer, Integer, list[ir.Value]]]:
@@ -167,7 +168,7 @@ class _TransposedEmitter(ColumnsEmitter):
             move(at, pieces(turns - left, left))
 
     def _fill(self, at: Access, pieces: list[tuple[Integer, Integer, list[ir.Value]]]) -> None:
-        each, stored = element_bytes(at), stored_type(at.element)
+        each, stored = element_bytes(at.element), stored_type(at.element)
         width = self.s.piece(self.c, at)
         values = [load_vector(self.ints, self.buffers[at.argument], self._offset(at, row, point), stored, width, self._aligned(at)) for row, point, _ in pieces]
         for (row, point, there), value in zip(pieces, values):

@@ -7,11 +7,12 @@ the threads that would be at work on other tiles.
 from dataclasses import dataclass
 
 from inferno.codegen.builders.elements import from_memory
-from inferno.codegen.builders.gpu_function import element_bytes, stored_type
+from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm.async_copies import start_copy
 from inferno.codegen.nvvm.builder import Words, load_shared
 from inferno.codegen.scans.values import Values
+from inferno.element_sizes import element_bytes
 from inferno.mlir import arith, ir, memref
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.scans.scan_schedule import Scans

@@ -11,11 +11,12 @@ from math import gcd
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, lanes_of, load_vector, splat, store_vector
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import Buffer, element_bytes, gpu_function, index_width, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers, resize
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.maps.elementwise import Emitter
 from inferno.codegen.scatters.flat_elements import Reader
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, llvm, memref
 from inferno.passes.shapes import shape, symbol_arguments

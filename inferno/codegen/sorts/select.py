@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import lanes_of, load, load_vector, word
-from inferno.codegen.builders.gpu_function import Buffer, element_bytes, gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import Buffer, gpu_function, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.sorts.keys import Keys
@@ -17,6 +17,7 @@ from inferno.codegen.sorts.narrowing import Held, at_most
 from inferno.codegen.sorts.rows import Rows, rows_there
 from inferno.codegen.sorts.team import Team
 from inferno.codegen.sorts.tiles import Tiles
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.powers import last_power_of_two

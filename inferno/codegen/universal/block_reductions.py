@@ -20,7 +20,7 @@ from inferno.codegen.universal.points import Emitter, Values
 from inferno.codegen.universal.structured import Structured, to_terms
 from inferno.mlir import arith, gpu, ir, linalg, memref
 from inferno.passes.affine import projection, renumber
-from inferno.passes.generics import maps, substitute
+from inferno.passes.generics import PARALLEL, REDUCTION, maps, substitute
 from inferno.powers import last_power_of_two
 from inferno.schedule.universal.universal import Universal
 from inferno.symbolic import Int, bounds, ceildiv, hint
@@ -205,7 +205,7 @@ def sum_of_chunks(s: Structured, partial: list[ir.Value]) -> ir.Operation:
     loops = points + 1
     chunk_map = projection([points, *range(points)], loops)
     out_maps = [substitute(m, renumber(s.parallel, len(s.sizes)), loops) for m in maps(s.operation)[s.inputs:]]
-    kinds = [ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in ["parallel"] * points + ["reduction"]]
+    kinds = [ir.Attribute.parse(kind) for kind in [*[PARALLEL] * points, REDUCTION]]
     place = ir.InsertionPoint(s.operation)
     with place:
         generic = linalg.GenericOp(

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from inferno.codegen.builders.device_function import buffers_of, roots_of
 from inferno.codegen.universal.serial import is_scalar
 from inferno.mlir import ir, linalg, outside_values, owner, walk
-from inferno.passes.generics import maps
-from inferno.schedule.analysis.accesses import iterators
+from inferno.passes.generics import is_reduction, maps
 
 # What touches no memory.
 FREE = {
@@ -73,7 +72,7 @@ def read_fill(op: ir.Operation, number: int) -> Fill | None:
     body = op.regions[0].blocks[0]
     end = body.operations[len(body.operations) - 1]
     targets = results_of(op)
-    if len(targets) != 1 or len(list(body.operations)) != 1 or "reduction" in iterators(op):
+    if len(targets) != 1 or len(list(body.operations)) != 1 or is_reduction(op):
         return None
     value = end.operands[0]
     if isinstance(value, ir.BlockArgument):

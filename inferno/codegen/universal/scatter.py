@@ -17,9 +17,9 @@ from math import gcd
 from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.device_function import DeviceFunction
 from inferno.codegen.builders.elements import lanes_of, load_vector, store_vector
-from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
+from inferno.element_sizes import element_bytes
 from inferno.mlir import arith, ir, llvm, memref, outside_values, owner, scf, vector
 from inferno.passes.shapes import known_shape, row_major
 from inferno.schedule.analysis.combiners import Combiner, read_combiner

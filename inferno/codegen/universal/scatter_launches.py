@@ -6,10 +6,9 @@ from inferno.codegen.builders.device_function import buffers_of, is_root, roots_
 from inferno.codegen.universal.buffer_operations import Fill, FREE, meet, results_of, written_by
 from inferno.codegen.universal.scatter import adds_narrow, emit_scatters, flat_parameter, read_scatter, Scatter
 from inferno.mlir import arith, ir, is_read, memref, owner
-from inferno.passes.generics import maps
+from inferno.passes.generics import PARALLEL, kinds, maps
 from inferno.passes.shapes import shape
 from inferno.passes.size_values import materialise
-from inferno.schedule.analysis.accesses import iterators
 from inferno.symbolic import hint, product
 
 _MOST_SCATTERS = 16  # of a kernel: its blocks find out which is theirs
@@ -91,7 +90,7 @@ class ScatterLaunches:
         target, sources = op.operands[len(op.operands) - 1], list(op.operands)[:-1]
         if not is_root(target) or owner(target) is None or target.type.rank != 1 or any(m != ir.AffineMap.get_identity(1) for m in maps(op)):
             return False
-        if iterators(op) != ["parallel"] or not all(isinstance(v.type, ir.MemRefType) for v in sources) or len(results_of(op)) != 1:
+        if kinds(op) != [PARALLEL] or not all(isinstance(v.type, ir.MemRefType) for v in sources) or len(results_of(op)) != 1:
             return False
         if is_read(op.regions[0].blocks[0].arguments[len(sources)]):
             return False

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 from inferno.errors import CompileError
 from inferno.mlir import ir
-from inferno.passes.generics import maps
+from inferno.passes.generics import PARALLEL, kinds, maps
 from inferno.passes.shapes import UnknownSize, shape
-from inferno.schedule.analysis.accesses import iterators, steps_in_memory
+from inferno.schedule.analysis.accesses import steps_in_memory
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.reductions.extrema import Extremum, read_extremum, to_candidate
 from inferno.symbolic import Int, bounds, hint, product
@@ -50,13 +50,13 @@ class Structured:
 def read_structured(operation: ir.Operation, like: Structured | None = None) -> Structured:
     """The generic as loops.  CompileError for sizes that are not known.  ``like`` is the operation that this one is a copy of, in a
     function that does not tell sizes."""
-    kinds, all_maps = iterators(operation), maps(operation)
+    kind, all_maps = kinds(operation), maps(operation)
     sizes = _sizes(operation, all_maps) if like is None else like.sizes
     strides = tuple(_strides(v, m) for v, m in zip(operation.operands, all_maps)) if like is None else like.strides
     body = operation.regions[0].blocks[0]
     count = len(body.operations[len(body.operations) - 1].operands)
     inputs = len(operation.operands) - count
-    parallel = [d for d, kind in enumerate(kinds) if kind == "parallel"]
+    parallel = [d for d, k in enumerate(kind) if k == PARALLEL]
     if not all(_injective(s, parallel, sizes) for s in strides[inputs:]):
         parallel = [d for d in parallel if all(_own_coordinate(m, d) for m in all_maps[inputs:])]
     first = strides[inputs] if count and strides[inputs] is not None else (0,) * len(sizes)
@@ -78,7 +78,7 @@ def with_scalars(structured: Structured) -> Structured:
 
 
 def _sizes(operation: ir.Operation, all_maps: list[ir.AffineMap]) -> tuple[Int, ...]:
-    sizes: list[Int | None] = [None] * len(iterators(operation))
+    sizes: list[Int | None] = [None] * len(kinds(operation))
     for value, map_ in zip(operation.operands, all_maps):
         if not isinstance(value.type, ir.MemRefType):
             continue

@@ -7,7 +7,7 @@ nothing is returned.  Temporaries are ``memref.alloc`` at the top of the functio
 from inferno.codegen.universal.stand_ins import stand_in
 from inferno.mlir import dim_of, func, ir, linalg, run_upstream, tensor, walk
 from inferno.passes.affine import projection
-from inferno.passes.generics import inverse
+from inferno.passes.generics import PARALLEL, inverse, kinds
 from inferno.passes.movements import insert
 from inferno.passes.name_symbols import resolve_scalars
 from inferno.passes.negate_terms import negate_terms
@@ -122,15 +122,15 @@ def _pad(op: ir.Operation, destination: ir.Value) -> ir.Value | None:
 def parallel_first(module: ir.Module) -> None:
     """Permute the loops of every generic so that the parallel ones come first: it becomes one parallel nest around its reduction."""
     for op in walk(module, "linalg.generic"):
-        kinds = ["parallel" in str(k) for k in op.attributes["iterator_types"]]
-        order = sorted(range(len(kinds)), key=lambda i, kinds=kinds: (not kinds[i], i))  # new position -> old loop
-        if order == list(range(len(kinds))):
+        parallel = [kind == PARALLEL for kind in kinds(op)]
+        order = sorted(range(len(parallel)), key=lambda i, parallel=parallel: (not parallel[i], i))  # new position -> old loop
+        if order == list(range(len(order))):
             continue
         place = inverse(order)
-        renamed = projection(place, len(kinds))
+        renamed = projection(place, len(order))
         maps = [m if isinstance(m, ir.AffineMap) else m.value for m in op.opview.indexing_maps]
         op.attributes["indexing_maps"] = ir.ArrayAttr.get(
-            [ir.AffineMapAttr.get(ir.AffineMap.get(len(kinds), 0, [e.compose(renamed) for e in m.results])) for m in maps]
+            [ir.AffineMapAttr.get(ir.AffineMap.get(len(order), 0, [e.compose(renamed) for e in m.results])) for m in maps]
         )
         types = list(op.attributes["iterator_types"])
         op.attributes["iterator_types"] = ir.ArrayAttr.get([types[i] for i in order])

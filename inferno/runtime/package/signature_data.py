@@ -139,7 +139,7 @@ def _check_strides(shape: tuple, strides: tuple) -> None:
         raise ValueError(f"strides {strides} of shape {shape}")
 
 
-def _dtype(name: Any, where: str = "") -> torch.dtype:
+def _dtype(name: Any, where: str) -> torch.dtype:
     return decode_constant({"dtype": name})
 
 

@@ -11,7 +11,7 @@ from inferno.codegen.builders.launcher import buffer_type
 from inferno.dialect import COPIES
 from inferno.dialect.sizes import SIZES, integer, sizes_attribute
 from inferno.errors import PassError
-from inferno.mlir import arith, func, ir, is_read, memref, owner, walk
+from inferno.mlir import arith, destination_of, func, ir, is_read, memref, owner, walk
 from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, operations_in, programs
 from inferno.passes.shapes import argument_attributes, begin_together, number, shape, static, symbol_arguments
 from inferno.passes.size_values import SizeValues
@@ -184,7 +184,7 @@ class _Planner:
             elif op.name == "tensor.insert_slice":
                 value = op.operands[1]
             elif op.name == "func.call":
-                value = op.operands[len(op.operands) - len(op.results) + list(op.results).index(value)]
+                value = destination_of(value)
             elif value in self._shared:
                 value = self._shared[value]
             elif op.name == "tensor.empty":

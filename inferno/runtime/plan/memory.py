@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from inferno.dialect import SizedWorkspaceOp, WorkspaceOp
 from inferno.dialect.sizes import integer, sizes_attribute
+from inferno.element_sizes import element_bytes
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, users, walk
 from inferno.passes.programs import MAIN, programs
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.size_values import SizeValues
 from inferno.runtime.plan.placement import Lifetime, place
-from inferno.schedule.analysis.cost import bit_width, tensor_bytes
+from inferno.schedule.analysis.cost import tensor_bytes
 from inferno.symbolic import Int, bounds, ceildiv, hint, product
 
 ALIGNMENT = 256  # bytes; what torch's allocator gives, and more than any access needs
@@ -63,7 +64,7 @@ def _place_varying(main: func.FuncOp, buffers: list[tuple[ir.Operation, int, int
     sizes = SizeValues(main.operation)
     for op, first, last in sorted(buffers, key=lambda b: b[1]):
         type_ = op.results[0].type
-        size = ceildiv(product(shape(op.results[0])) * (bit_width(type_.element_type) // 8), ALIGNMENT) * ALIGNMENT
+        size = ceildiv(product(shape(op.results[0])) * element_bytes(type_.element_type), ALIGNMENT) * ALIGNMENT
         free = [p for p in places if p.last < first and bounds(p.size - size)[0] >= 0]
         if free:
             place = min(free, key=lambda p: hint(p.size))

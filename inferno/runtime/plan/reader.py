@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import func, ir, owner, parse
 from inferno.dialect import AT_CALL, COOPERATIVE, COPIES
@@ -10,7 +11,6 @@ from inferno.dialect.sizes import SIZES, read_sizes
 from inferno.passes.programs import ARGUMENT, PREPARE, programs
 from inferno.passes.shapes import argument_attributes, known_size, shape, symbol_arguments
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, PixelMap, Plan, Preparation, Scalar, TensorMap
-from inferno.schedule.analysis.cost import bit_width
 from inferno.symbolic import Int
 
 
@@ -115,7 +115,7 @@ class _Reader:
                 self._buffers[value] = Buffer("workspace", known_size(op.operands[0]), sizes, element)
             elif op.name == "memref.reinterpret_cast":
                 (begin,) = ir.DenseI64ArrayAttr(op.attributes["static_offsets"])
-                offset += begin * bit_width(op.results[0].type.element_type) // 8
+                offset += begin * element_bytes(op.results[0].type.element_type)
                 value = op.operands[0]
             else:
                 raise CompileError(f"a buffer is made by {op.name}, which the plan does not know")

@@ -6,12 +6,13 @@ Every buffer is a contiguous row-major tensor, so an affine indexing map is an o
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import func, ir, owner, walk
+from inferno.element_sizes import element_bytes
+from inferno.mlir import destination_of, func, ir, owner, walk
 from inferno.passes.affine import Linear, linear
-from inferno.passes.generics import kinds, loops_alone, REDUCTION
+from inferno.passes.generics import kinds, loops_alone
 from inferno.passes.programs import returned, root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, layout, row_major, shape, slice_parts
-from inferno.symbolic import Int
+from inferno.symbolic import Int, product
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,11 @@ class Access:
     strides: tuple[Int, ...]
     offset: Int = 0
     shape: tuple[Int, ...] = ()
+
+    @property
+    def bytes(self) -> Int:
+        """Of the whole argument."""
+        return product(self.shape) * element_bytes(self.element)
 
 
 @dataclass(frozen=True)
@@ -51,17 +57,6 @@ def steps_in_memory(value: ir.Value, map_: ir.AffineMap) -> tuple[tuple[Int, ...
         steps = [t + stride * c for t, c in zip(steps, part[0])]
         offset = offset + stride * part[1]
     return tuple(steps), offset
-
-
-def iterators(op: ir.Operation) -> list[str]:
-    """``parallel`` or ``reduction`` for each loop of a ``linalg.generic``."""
-    return ["reduction" if kind == REDUCTION else "parallel" for kind in kinds(op)]
-
-
-def outputs(op: ir.Operation) -> list[ir.Value]:
-    """The destination operands of a structured operation on tensors: as many as it has results."""
-    operands = list(op.operands)
-    return operands[len(operands) - len(op.results):]
 
 
 def loop_sizes(op: ir.Operation) -> tuple[Int, ...] | None:
@@ -155,7 +150,7 @@ def destination_index(kernel: func.FuncOp, value: ir.Value) -> int | None:
         op = value.owner.operation
         if not op.name.startswith(("linalg.", "tm_tensor.")) or not len(op.results):
             return None
-        value = outputs(op)[ir.OpResult(value).result_number]
+        value = destination_of(value)
     return argument_index(kernel, value)
 
 

@@ -4,13 +4,14 @@
 from math import gcd
 
 from inferno.mlir import arith, func, ir, owner, walk
+from inferno.passes.generics import kinds
 from inferno.schedule.analysis.accesses import Access, argument_index
 from inferno.schedule.analysis.affine_extracts import linear_place, walk_of
 
 
 def table_accesses(kernel: func.FuncOp, generic: ir.Operation) -> list[Access]:
     """Where ``tensor.extract`` reads arguments at places that are linear in the loops, as if it did in all of these."""
-    loops, found = len(list(generic.attributes["iterator_types"])), []
+    loops, found = len(kinds(generic)), []
     for op in walk(generic, "tensor.extract"):
         if (place := walk_of(op, loops)) is not None:
             type_ = ir.RankedTensorType(op.operands[0].type)
@@ -22,7 +23,7 @@ def chosen_together(generic: ir.Operation, loop: int, size: int) -> int:
     """Of how many neighbours along ``loop`` as many as a divisor of this number, beginning at a multiple of that, are always in one piece."""
     together = size
     for op in walk(generic, "scf.if"):
-        together = gcd(together, *_changes(op.operands[0], loop, len(list(generic.attributes["iterator_types"]))))
+        together = gcd(together, *_changes(op.operands[0], loop, len(kinds(generic))))
     return together
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import constant_number, func, ir, walk
 from inferno.passes.shapes import shape
 from inferno.schedule.analysis.kept_operands import COPY, PARTS, kept
@@ -32,15 +33,6 @@ def fastest(candidates: Iterable[tuple[float, Any]]) -> tuple[float, Any]:
     return min(candidates, key=lambda item: item[0], default=(math.inf, None))
 
 
-def bit_width(element: ir.Type) -> int:
-    """Bits of one element in memory; a boolean takes a byte."""
-    if isinstance(element, ir.IndexType):
-        return 64
-    if isinstance(element, ir.ComplexType):
-        return 2 * bit_width(element.element_type)
-    return max(8, element.width)
-
-
 def clusters_at_once(blocks: int, multiprocessors: int) -> int:
     """Clusters of so many blocks that run at the same time, a block a multiprocessor; not every one can be part of a cluster.
 
@@ -60,18 +52,18 @@ def moved_bytes(contraction, at: At = hint, more: tuple = ()) -> int:
 def accessed_bytes(access, sizes: Sequence[Int], at: At = hint) -> int:
     """Bytes that loops of these sizes read or write of a tensor, of which that may be a part, each once."""
     count = min(at(product(access.shape)), at(product(n for n, stride in zip(sizes, access.strides) if stride != 0)))
-    return count * bit_width(access.element) // 8
+    return count * element_bytes(access.element)
 
 
 def tensor_bytes(type_: ir.Type) -> int:
     """Bytes of a tensor or buffer of static shape."""
     shaped = ir.ShapedType(type_)
-    return math.prod(shaped.shape) * bit_width(shaped.element_type) // 8
+    return math.prod(shaped.shape) * element_bytes(shaped.element_type)
 
 
 def example_bytes(value: ir.Value) -> int:
     """Bytes of a tensor or buffer, with the example's sizes where they vary."""
-    return math.prod(_sizes(value)) * bit_width(value.type.element_type) // 8
+    return math.prod(_sizes(value)) * element_bytes(value.type.element_type)
 
 
 def count_bytes(kernel: func.FuncOp) -> int:
@@ -79,7 +71,7 @@ def count_bytes(kernel: func.FuncOp) -> int:
     another form, and of tensors that it changes parts of these parts.  Sizes that vary count as in the example."""
     instead, touched = {*kept(kernel, PARTS), *kept(kernel, COPY)}, touched_elements(kernel)
     tensors = [a for i, a in enumerate(kernel.entry_block.arguments) if not isinstance(a.type, ir.IndexType) and i not in (*instead, *touched)]
-    parts = sum(hint(count) * bit_width(kernel.entry_block.arguments[i].type.element_type) // 8 for i, count in touched.items())
+    parts = sum(hint(count) * element_bytes(kernel.entry_block.arguments[i].type.element_type) for i, count in touched.items())
     return sum(map(example_bytes, tensors)) + parts
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Sequence
 from math import ceil, prod
 
 from inferno.mlir import arith, dim_of, func, ir, owner
-from inferno.passes.generics import maps, use_count
+from inferno.passes.generics import PARALLEL, input_count, kinds, maps, outputs, use_count
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import UnknownSize, number, reassociation, shape, slice_parts
-from inferno.schedule.analysis.accesses import argument_index, filled, iterators, loop_sizes, outputs, placed
+from inferno.schedule.analysis.accesses import argument_index, filled, loop_sizes, placed
 from inferno.schedule.analysis.expression_folding import Linear, fold, linear, predicate_of
 from inferno.schedule.analysis.expressions import (
     CONSTANT, CONTRACTION, INDEX, MAXIMUM, ORIGIN, READ, SUM, Expression, Expressions, Loop, Loops, Place, place_of, total,
@@ -112,7 +112,7 @@ class Tracer(Expressions):
         if op.name != "linalg.generic":
             raise NotUnderstood
         result = list(op.results).index(value)
-        into, kinds, sizes = maps(op)[len(op.operands) - len(op.results) + result], iterators(op), loop_sizes(op)
+        into, kind, sizes = maps(op)[input_count(op) + result], kinds(op), loop_sizes(op)
         if sizes is None:
             raise NotUnderstood
         found: list[Place | None] = [None if s != 1 else ORIGIN for s in sizes]
@@ -121,7 +121,7 @@ class Tracer(Expressions):
                 found[d] = own if sizes[d := ir.AffineDimExpr(expr).position] != 1 else ORIGIN
             elif not isinstance(expr, ir.AffineConstantExpr):
                 raise NotUnderstood
-        if any(f is None and k == "parallel" for f, k in zip(found, kinds)):
+        if any(f is None and k == PARALLEL for f, k in zip(found, kind)):
             raise NotUnderstood
         reduced = [d for d, f in enumerate(found) if f is None]
         return self._reduction(op, result, found, sizes, reduced) if reduced else self._yielded(op, result, tuple(found))
@@ -191,7 +191,7 @@ class Tracer(Expressions):
         if self.rows_of is None:
             raise NotUnderstood
         body = op.regions[0].blocks[0]
-        running = body.arguments[len(op.operands) - len(op.results) + result]
+        running = body.arguments[input_count(op) + result]
         combine, narrow = owner(body.operations[len(body.operations) - 1].operands[result]), None
         if combine is not None and combine.name == "arith.truncf":  # of 16 bits; the greatest of them is one of them
             combine, narrow = owner(combine.operands[0]), combine
@@ -240,7 +240,7 @@ class Tracer(Expressions):
         if isinstance(value.type, (ir.IndexType, ir.IntegerType)) and isinstance(size := number(value), Size):
             return self.make(INDEX, value.type, offset=size)
         if isinstance(value, ir.BlockArgument):
-            if value.owner != generic.regions[0].blocks[0] or value.arg_number >= len(generic.operands) - len(generic.results):
+            if value.owner != generic.regions[0].blocks[0] or value.arg_number >= input_count(generic):
                 raise NotUnderstood
             return self._operand(generic, value.arg_number, loops)
         op = value.owner.operation

@@ -1,10 +1,10 @@
 """Operations over the same points: which loops of one correspond to those of another."""
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import ir, owner
 from inferno.passes.generics import dims, inputs, inverse, loop_sizes, maps
 from inferno.passes.programs import RESHAPES
 from inferno.passes.shapes import row_major
-from inferno.schedule.analysis.cost import bit_width
 from inferno.target import SECTOR
 
 
@@ -47,4 +47,4 @@ def beside(a: ir.Value, b: ir.Value) -> bool:
         return False
     begins = [list(ir.DenseI64ArrayAttr(o.attributes["static_offsets"])) for o in (one, other)]
     apart = sum((x - y) * s for x, y, s in zip(*begins, row_major(source.type.shape)))
-    return abs(apart) * bit_width(source.type.element_type) // 8 < SECTOR
+    return abs(apart) * element_bytes(source.type.element_type) < SECTOR

@@ -7,8 +7,8 @@ belongs.  Parts that are all of a new tensor are inserted into that without a co
 from dataclasses import dataclass
 from itertools import combinations
 
-from inferno.mlir import func, ir, owner, users
-from inferno.passes.generics import outputs, use_count
+from inferno.mlir import destination_of, func, ir, owner, users
+from inferno.passes.generics import use_count
 from inferno.passes.shapes import UnknownSize, slice_parts
 from inferno.symbolic import Int, bounds, product
 
@@ -42,7 +42,7 @@ def take_parts(kernel: func.FuncOp) -> tuple[Begin, ...] | None:
             return None
         made += results
         if not inserted:
-            if _into(value) != destination:
+            if destination_of(value) != destination:
                 return None
             continue
         writes += inserted
@@ -112,11 +112,6 @@ def _writes(value: ir.Value) -> list[ir.Operation]:
     return found
 
 
-def _into(result: ir.Value) -> ir.Value:
-    """What a result of a ``linalg.generic`` is computed into."""
-    return outputs(owner(result))[ir.OpResult(result).result_number]
-
-
 def _is_begin(copy: ir.Operation, given: list[ir.Value], destination: ir.Value) -> bool:
     """Whether an operation copies an argument to a destination."""
     if copy.name != "linalg.copy" or copy.operands[1] != destination or copy.operands[0] not in given:
@@ -133,7 +128,7 @@ def _are_parts(writes: list[ir.Operation], whole: ir.Value) -> bool:
     """Whether what is written to parts of a tensor is computed into these parts, and they have no element in common."""
     places = []
     for write in writes:
-        part = owner(_into(write.operands[0]))
+        part = owner(destination_of(write.operands[0]))
         if part is None or part.name != "tensor.extract_slice" or part.operands[0] != whole:
             return False
         try:

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func
 from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import CLOCK, bit_width
+from inferno.schedule.analysis.cost import CLOCK
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.attention.gradient_kernel import AttentionGradient
 from inferno.schedule.attention.gradient_parser import parse_attention_gradient
@@ -201,7 +202,7 @@ def held(s: AttentionGradients, g: AttentionGradient) -> int:
     along = [x for x in score if any(x.strides[d] for d in g.columns.dims)]
     # Of a thread's two rows: those of keys have a query's numbers in common.
     both = [1 if g.transposed and not any(x.strides[d] for d in g.rows.dims) else 2 for x in along]
-    read = sum(max(2, bit_width(x.element) // 8) * n for x, n in zip(along, both)) // 2
+    read = sum(max(2, element_bytes(x.element)) * n for x, n in zip(along, both)) // 2
     # At 208 ptxas spills 96 columns of keys beside float32, and 64 of queries beside a mask of keys that heads share.
     more = 8 if (read >= 4 and not g.transposed) or (g.score is not None and g.outer.size > 1) else 0
     more += 24 if g.dropout is not None and not g.transposed else 0  # 128 columns of 128 each are spilt
@@ -212,7 +213,7 @@ def held(s: AttentionGradients, g: AttentionGradient) -> int:
 def reads_early(s: AttentionGradients, g: AttentionGradient) -> bool:
     """Whether there are registers for what the gradients of scores are made of beside, while exponentials are computed."""
     extras = (x for x in g.gradient.sources if x is not None)
-    numbers = sum(max(2, bit_width(x.element) // 8) for x in extras if any(x.strides[d] for d in g.columns.dims)) * s.columns // 16
+    numbers = sum(max(2, element_bytes(x.element)) for x in extras if any(x.strides[d] for d in g.columns.dims)) * s.columns // 16
     return numbers > 0 and held(s, g) + numbers <= _HELD[s.consumers] - 8  # 96 columns of 64 each are spilt at 208 by ptxas
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from math import ceil
 
-from inferno.schedule.analysis.cost import CLOCK, At, bit_width
+from inferno.element_sizes import element_bytes
+from inferno.schedule.analysis.cost import CLOCK, At
 from inferno.schedule.attention.kernel import AttentionKernel
 from inferno.schedule.attention.schedule import FEW_ROWS, Attention, adders, completed, lines
 from inferno.schedule.attention.support import elements
@@ -126,7 +127,7 @@ def _cutting(count: int) -> float:
 
 def _moved(s: Attention, a: AttentionKernel, seen: Sequence[int], at: At) -> float:
     """Bytes: queries, as many results, and once the keys and values that are seen."""
-    q, *others = (at(elements(o, a)) * bit_width(o.element) // 8 for o in (a.q, a.k, a.v))
+    q, *others = (at(elements(o, a)) * element_bytes(o.element) for o in (a.q, a.k, a.v))
     return 2 * q + sum(others) * min(1.0, sum(seen) * s.keys / at(a.keys.size))
 
 

@@ -7,8 +7,8 @@ so 759, without it 601.)
 
 from collections.abc import Sequence
 
+from inferno.element_sizes import element_bytes
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.attention.kernel import AttentionKernel
 from inferno.schedule.attention.support import negative
 from inferno.schedule.attention.tiling import AttentionTiling
@@ -29,7 +29,7 @@ def with_maps(read: Sequence[Access], keys: Axis, queries: Axis, grid: tuple[Axi
     """Those of the tensors that are ``read`` for scores."""
     found = []
     for access in read:
-        size, own = bit_width(access.element) // 8, keys.stride(access) != 0 and queries.stride(access) != 0
+        size, own = element_bytes(access.element), keys.stride(access) != 0 and queries.stride(access) != 0
         if own and str(access.element) in _ELEMENTS and not negative(access) and (map_ := direct(access, (keys, queries), grid, size)) is not None:
             found.append(Brought(access, *map_))
     return found

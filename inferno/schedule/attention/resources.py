@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from inferno.schedule.analysis.cost import bit_width
+from inferno.element_sizes import element_bytes
 from inferno.schedule.attention.kernel import AttentionKernel, sources
 from inferno.schedule.attention.masks import brought_masks, widths
 from inferno.schedule.attention.schedule import LINE, ORDERS, PIECES, WARPS, Attention, lines, pieces_of, sums_bytes, tile_rows
@@ -25,48 +25,56 @@ _MOST_SPLITS = 255  # that can be counted
 
 
 def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
-    """Whether a block's shared memory and a thread's registers suffice."""
-    if s.warp_rows and not _by_warps(s, a):
+    """Whether the knobs go together and with what is computed, and a block's shared memory and a thread's registers suffice."""
+    return _go_together(s) and _suits(s, a, target) and (s.shares == 1 or _can_share(s, a)) and _has_room(s, a, target)
+
+
+def _go_together(s: Attention) -> bool:
+    """Whether there is code for the knobs, whatever is computed."""
+    tile = s.consumers in _HELD and s.keys % 16 == 0 and 16 <= s.keys <= 256 and s.order in ORDERS and (s.consumers > 1 or not s.turns)
+    in_pieces = s.pieces == 1 or not (s.overlap or s.turns or s.consumers > 2)
+    cut = not s.cut or (s.pieces > 1 and s.order != "dynamic")
+    shared = s.shares == 1 or (s.order == "single" and s.consumers == 1 and s.parts <= 8)
+    return tile and in_pieces and cut and shared and s.resident <= (2 if s.cut and s.consumers == 1 else 1)
+
+
+def _suits(s: Attention, a: AttentionKernel, target: Target) -> bool:
+    """Whether the knobs are ones for what is computed."""
+    if not (_by_warps(s, a) if s.warp_rows else s.pieces == pieces_of(a) and _cuts(a)):
         return False
     of_q, *of_keys = transposed_operands(a)
-    if a.blocks is not None and (s.shares > 1 or a.blocks.queries % s.queries or a.blocks.keys % s.keys):
-        return False
     if (s.bounded and a.reach is None) or (any(of_keys) and s.keys % LINE) or (of_q and not s.apart):
         return False
-    if s.shares > 1:
-        sums = sums_bytes(tile_rows(s, a.queries.size), a.width.size)  # of a block, where its operands were
-        if a.logarithms is not None or a.dropout is not None or s.splits > _MOST_SPLITS or sums > s.shared(a.depth.size, a.width.size).barriers:
-            return False
-        tiles = product(a.batch.sizes) * ceildiv(a.queries.size, min(64, s.queries))
-        if s.splits > 1 and reach(tiles * s.splits * sums) >= 2**31:
-            return False
-    if s.masks and (s.shares > 1 or (tiling := tile_attention(a)) is None or s.masks != widths(brought_masks(a, tiling))):
+    if a.blocks is not None and (a.blocks.queries % s.queries or a.blocks.keys % s.keys):
+        return False
+    if s.masks and ((tiling := tile_attention(a)) is None or s.masks != widths(brought_masks(a, tiling))):
         return False
     if a.pages and s.pieces == 1 and (s.consumers > 1 or any(p.rows % s.keys and s.keys % p.rows for p in a.pages)):
         return False
     if a.writes and s.order == "dynamic":
         return False  # a block of threads does not know its tiles when it begins
-    if not s.warp_rows and (s.pieces != pieces_of(a) or not _cuts(a)):
+    if (s.order == "even" and not shares_evenly(s, a, target)) or (s.cut and not can_cut(a)):
         return False
-    if s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2):
-        return False
-    if s.resident > (1 if not s.cut or s.consumers > 1 else 2):
-        return False
-    if s.order == "even" and not shares_evenly(s, a, target):
-        return False
-    if s.cut and (s.pieces == 1 or s.order == "dynamic" or not can_cut(a)):
-        return False
-    depth, width = a.depth.size, a.width.size
     blocks = ceildiv(a.keys.size, s.keys)
-    if s.shares > 1 and (s.order != "single" or s.consumers != 1 or s.parts > 8):
+    return not isinstance(blocks, int) or (s.shares - 1) * ceil(blocks / s.shares) < blocks  # otherwise a share would have none
+
+
+def _can_share(s: Attention, a: AttentionKernel) -> bool:
+    """Whether several blocks can have a part of the keys each, whose sums lie where a block's operands were, or in memory."""
+    sums = sums_bytes(tile_rows(s, a.queries.size), a.width.size)
+    if a.blocks is not None or s.masks or a.logarithms is not None or a.dropout is not None:
         return False
-    if isinstance(blocks, int) and (s.shares - 1) * ceil(blocks / s.shares) >= blocks:
-        return False  # one of them would have none
-    if s.consumers not in _HELD or s.keys % 16 or not 16 <= s.keys <= 256 or s.order not in ORDERS or (s.turns and s.consumers == 1):
+    if s.splits > _MOST_SPLITS or sums > s.shared(a.depth.size, a.width.size).barriers:
         return False
+    tiles = product(a.batch.sizes) * ceildiv(a.queries.size, min(64, s.queries))
+    return s.splits == 1 or reach(tiles * s.splits * sums) < 2**31
+
+
+def _has_room(s: Attention, a: AttentionKernel, target: Target) -> bool:
+    """Whether shared memory has room for so many blocks, and a thread registers for what it holds."""
     most = _HELD[s.consumers] if not s.cut else _HELD_OF_TWO if s.resident == 2 else _HELD_BESIDE_CUTS[s.consumers]
     room = target.shared if s.resident == 1 else (target.shared - _RESERVED * (s.resident - 1)) // s.resident
-    return held(s, a) <= most and s.stages >= (2 if s.pieces == 1 else 1) and s.shared(depth, width).total <= room
+    return held(s, a) <= most and s.stages >= (2 if s.pieces == 1 else 1) and s.shared(a.depth.size, a.width.size).total <= room
 
 
 def shares_evenly(s: Attention, a: AttentionKernel, target: Target) -> bool:
@@ -100,7 +108,7 @@ def held(s: Attention, a: AttentionKernel) -> int:
     """Numbers of 32 bits that a thread has at a time."""
     # Of masked blocks of lists it is read where it is needed.
     of_blocks = a.score_extras if a.blocks is None or not a.blocks.whole.differs else sources(a.blocks.whole.score)
-    read = sum(max(2, bit_width(x.element) // 8) for x in of_blocks if any(x.strides[d] for d in a.keys.dims))
+    read = sum(max(2, element_bytes(x.element)) for x in of_blocks if any(x.strides[d] for d in a.keys.dims))
     if s.warp_rows:  # sums, and as many products, of whole lines of columns; scores and weights of both parts
         return (2 * lines(a.width.size, s.line) * s.line + s.warp_keys * 4) * s.warp_rows // 32 + _BESIDE_PRODUCTS
     if s.pieces > 1:  # scores and what is read for them, or pieces of weights and a line of products

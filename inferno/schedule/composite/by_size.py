@@ -12,8 +12,9 @@ from math import inf, isqrt
 from typing import Any
 
 from inferno.dialect.sizes import SYMBOL, read_symbol, symbol_attributes
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, ir, isolated_copy
-from inferno.schedule.analysis.cost import bit_width, fastest
+from inferno.schedule.analysis.cost import fastest
 from inferno.schedule.composite import siblings
 from inferno.schedule.composite.size_ranges import EDGES, BySize, Point, Span, Table, along, at_point, cover, in_range, spans_of
 from inferno.schedule.convolution import im2col
@@ -151,7 +152,7 @@ def _counts(c: Contraction) -> list[Int]:
 
 def _copied(c: Contraction) -> list[Int]:
     """The elements of each temporary that a schedule may have."""
-    width, either = bit_width(c.lhs.element) // 8, (True, False)
+    width, either = element_bytes(c.lhs.element), (True, False)
     tilings = [tile_contraction(c, width, only_along_k, rewrite) for only_along_k in either for rewrite in either]
     return [product(s.shape) for t in tilings if t is not None for s in (t.lhs, t.rhs) if s.copied]
 

@@ -9,9 +9,10 @@ from math import prod
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
+from inferno.passes.generics import is_reduction
 from inferno.passes.programs import VIEWS, operations_in
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.analysis.accesses import filled, iterators, loop_sizes
+from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.combiners import scan_combiner
 from inferno.schedule.analysis.cost import CLOCK, count_bytes
 from inferno.schedule.attributes import ATTRIBUTE
@@ -92,4 +93,4 @@ def _time(op: ir.Operation) -> float:
     body = [o for o in walk(op) if o != op and o.name not in ("arith.constant", "linalg.yield", "linalg.index")]
     each = sum(_COSTLY if o.name.startswith("math.") or o.name in ("arith.divf", "arith.remsi", "arith.divsi") else 1 for o in body)
     each += _OPERAND * (len(op.operands) + sum(o.name == "tensor.extract" for o in body))
-    return (_EXCHANGE if "reduction" in iterators(op) else _MAP) + _points(op) * each / _LANES
+    return (_EXCHANGE if is_reduction(op) else _MAP) + _points(op) * each / _LANES

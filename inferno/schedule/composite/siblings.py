@@ -12,11 +12,12 @@ from math import ceil, inf
 from typing import Any, ClassVar
 
 from inferno.dialect.sizes import DIVISOR, HINT, RANGE, SIZES, SYMBOL
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, ir
 from inferno.passes.shapes import argument_attributes
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import At as Sizes, fastest
-from inferno.schedule.analysis.cost import bit_width, clusters_at_once
+from inferno.schedule.analysis.cost import clusters_at_once
 from inferno.schedule.analysis.kept_operands import PARTS, kept
 from inferno.schedule.analysis.kernel_parts import extract, parts_of
 from inferno.schedule.convolution import im2col
@@ -233,7 +234,7 @@ def _on_tensor_cores(parts: Parts, target: Target, where: At) -> Iterator[tuple[
     if not target.hopper or parts.joined.windows is not None:
         return
     joined, contractions = parts.joined, parts.contractions
-    width = bit_width(joined.lhs.element) // 8
+    width = element_bytes(joined.lhs.element)
     tilings = [tile_contraction(c, width, only_along_k=width == 4) for c in (joined, *contractions)]
     if any(precision(p, c) is None for p, c in zip(parts.functions, contractions)) or any(t is None or t.lhs.copied or t.rhs.copied for t in tilings):
         return

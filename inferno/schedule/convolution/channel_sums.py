@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from math import ceil
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func
-from inferno.schedule.analysis.cost import CLOCK, bit_width, fastest
+from inferno.schedule.analysis.cost import CLOCK, fastest
 from inferno.schedule.convolution import im2col
 from inferno.schedule.convolution.halo import takes
 from inferno.schedule.convolution.im2col import Im2col
@@ -77,13 +78,13 @@ def candidates(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Cha
             made = _fit(ChannelSums(**asdict(replace(plain, group=1, inside=False)), sums=len(c.squares), windows=windows), tiling, target)
             if made is not None and takes_schedule(made, c.contraction, tiling):
                 if overlap and not windows:
-                    time = max(time, im2col.time_of_rows(s, tiling, bit_width(c.contraction.lhs.element) // 8, target))
+                    time = max(time, im2col.time_of_rows(s, tiling, element_bytes(c.contraction.lhs.element), target))
                 yield time + _time(made, tiling, target), made
 
 
 def tiling_of(c: Contraction) -> Tiling | None:
     """The tiles of such a contraction; None where it cannot be tiled."""
-    width = bit_width(c.lhs.element) // 8
+    width = element_bytes(c.lhs.element)
     return tile_contraction(c, width, only_along_k=width == 4, offset=c.windows is None)
 
 

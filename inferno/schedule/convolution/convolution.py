@@ -5,10 +5,10 @@ from math import prod
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.affine import linear
-from inferno.passes.generics import dims, is_copy, is_widening, maps
+from inferno.passes.generics import REDUCTION, dims, is_copy, is_widening, kinds, maps, outputs
 from inferno.passes.padding import zero_padding
 from inferno.passes.programs import operations_in, root_of, VIEWS
-from inferno.schedule.analysis.accesses import argument_index, filled, iterators, outputs
+from inferno.schedule.analysis.accesses import argument_index, filled
 from inferno.window_limits import window_count
 
 _ELEMENTS = ("f32", "f64", "bf16", "f16")
@@ -133,7 +133,7 @@ def _multiplies_and_adds(op: ir.Operation) -> bool:
 
 def _read_maps(op: ir.Operation, types: list, image: int, weight: int, start: _Start, pad: ir.Operation | None) -> Convolution | None:
     """Dimensions of one element have no loop: a batch of one, one channel, a window one wide.  ``x``, ``w`` and ``out`` are in order of memory."""
-    kinds, (x, w, out) = iterators(op), [_exprs(m, len(iterators(op))) for m in maps(op)]
+    kind, (x, w, out) = kinds(op), [_exprs(m, len(kinds(op))) for m in maps(op)]
     if None in (x, w, out):
         return None
     walked, made = [_dim(e) for e in w], [_dim(e) for e in out]
@@ -165,7 +165,7 @@ def _read_maps(op: ir.Operation, types: list, image: int, weight: int, start: _S
     if len(features) > 1 or sorted(walked) != sorted(weights) or sorted(made) != sorted(results):
         return None
     loops = [*batch, *groups, *features, *channels, *windows, *places]
-    if sorted(loops) != list(range(len(kinds))) or {d for d, k in enumerate(kinds) if k == "reduction"} != {*channels, *windows}:
+    if sorted(loops) != list(range(len(kind))) or {d for d, k in enumerate(kind) if k == REDUCTION} != {*channels, *windows}:
         return None
     lies = Lies(tuple(types[0].shape), tuple(order))
     tail, ends = [lies.sizes[i] for i in order[first:]], [0] * len(spatial)

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
-from inferno.schedule.analysis.cost import CLOCK, At, bit_width
+from inferno.element_sizes import element_bytes
+from inferno.schedule.analysis.cost import CLOCK, At
 from inferno.schedule.convolution.im2col import LAUNCH, Im2col
 from inferno.schedule.convolution.unfolded import Unfolded
 from inferno.schedule.matmul.contraction import Contraction
@@ -246,7 +247,7 @@ def _with_slots(s: Im2col, c: Contraction, tiling: Tiling, target: Target) -> Im
 
 
 def _size(c: Contraction) -> int:
-    return bit_width(c.lhs.element) // 8
+    return element_bytes(c.lhs.element)
 
 
 def fit(s: Im2col, c: Contraction, target: Target) -> Im2col | None:
@@ -281,6 +282,6 @@ def _shown_work(s: Im2col, share: float, c: Contraction, tiling: Tiling, target:
         return 0.0
     tile, rounds = s.tile_m * s.tile_n, ceil(at(tiling.tiles(s.tile_m, s.tile_n)) / target.multiprocessors)
     products = at(tiling.k_steps(s.row // _size(c))) * tile * 4 / 128 * s.row / ROW / share
-    work, written = work_clocks(c, s.tile_m, s.tile_n, 1), tile * sum(bit_width(d.access.element) // 8 for d in c.destinations) / STORE_RATE
+    work, written = work_clocks(c, s.tile_m, s.tile_n, 1), tile * sum(element_bytes(d.access.element) for d in c.destinations) / STORE_RATE
     counted = max(0.0, (read_clocks(c, s.tile_m, s.tile_n) + work + written - products) / 2)
     return max(0.0, _SHOWN * work - counted) * (rounds - 1) / CLOCK

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil, inf
 from typing import ClassVar
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func, isolated_copy, walk
 from inferno.passes.contraction import pads_convolutions
 from inferno.passes.programs import takes_unmeasured
-from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, bit_width, clusters_at_once, fastest, tensor_bytes
+from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, clusters_at_once, fastest, tensor_bytes
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.matmul.contraction import Contraction, Group
 from inferno.schedule.matmul.parser import parse_contraction
@@ -90,7 +91,7 @@ def least(kernel: func.FuncOp, c: Contraction, target: Target) -> tuple[float, I
 
 def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
     """Microseconds of the kernel where the terms along a row of its window are one loop, and of a kernel that pads the image first."""
-    width, windows = bit_width(c.lhs.element) // 8, c.lhs if c.lhs.has_windows else c.rhs
+    width, windows = element_bytes(c.lhs.element), c.lhs if c.lhs.has_windows else c.rhs
     if c.windows.shape[-1] * width >= ROW:
         return inf
     with kernel.context, kernel.location:
@@ -122,7 +123,7 @@ def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, 
     engine has to write that."""
     found = candidates(kernel, c, target, at, most)
     if c.rhs.has_windows:
-        width = bit_width(c.lhs.element) // 8
+        width = element_bytes(c.lhs.element)
         tiling = tile_contraction(c, width, only_along_k=width == 4)
         return [(time, s) for time, s in ((time, im2col(s)) for time, s in found) if len(store_maps(c, tiling, s)) == len(c.destinations)]
     made = [(time, im2col(s)) for time, s in found] + list(_others(c, target, at, [s for _, s in found])) if found else []
@@ -138,7 +139,7 @@ def _is_timed(s: Im2col, c: Contraction) -> bool:
 
 def keeps_to_group(s: Wgmma, c: Contraction) -> bool:
     """Whether no step reads channels behind those of its group, which are other groups' numbers and no zeros."""
-    return c.windows.group is None or c.windows.shape[-1] * bit_width(c.lhs.element) // 8 % s.row == 0
+    return c.windows.group is None or c.windows.shape[-1] * element_bytes(c.lhs.element) % s.row == 0
 
 
 def _keeping(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
@@ -154,7 +155,7 @@ def _keeping(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im
 
 def _sharing_rows(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
     """Tiles of which a cluster's have the same rows, each of them one at most: what they read of the image comes from L2 once."""
-    width = bit_width(c.lhs.element) // 8
+    width = element_bytes(c.lhs.element)
     tiling = tile_contraction(c, width, only_along_k=width == 4) if not c.varies else None
     for s in _SHARING if tiling is not None and tiling.rhs.along_k and tiling.rhs.raw is None else ():
         few = tiling.tiles(s.tile_m, s.tile_n) <= s.cluster * clusters_at_once(s.cluster, target.multiprocessors)
@@ -171,7 +172,7 @@ def _with_halo(kernel: func.FuncOp, c: Contraction, target: Target, at: At) -> I
 
 def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:
     """Tiles of more rows for few features, and those like ``found`` with shorter rows where a tap's channels need fewer bytes of these."""
-    width, known = bit_width(c.lhs.element) // 8, {(s.tile_m, s.tile_n): share for s, share in (*CANDIDATES, *_TALL)}
+    width, known = element_bytes(c.lhs.element), {(s.tile_m, s.tile_n): share for s, share in (*CANDIDATES, *_TALL)}
     channels, tiling = c.windows.shape[-1] * width, tile_contraction(c, width, only_along_k=width == 4)
     if not tiling.rhs.along_k or tiling.rhs.raw is not None:
         return

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from math import prod
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func
+from inferno.passes.generics import REDUCTION
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.convolution.window_kernel import Axis, WindowKernel, parse_windows
 from inferno.schedule.convolution.windows import is_supported
 from inferno.schedule.matmul.contraction import Contraction
@@ -83,7 +84,7 @@ class TapKernel:
     @cached_property
     def width(self) -> int:
         """Bytes of an element."""
-        return bit_width(self.image.element) // 8
+        return element_bytes(self.image.element)
 
     def step(self, at: Access) -> int:
         """Elements of memory between two channels."""
@@ -95,12 +96,12 @@ def read(kernel: func.FuncOp, target: Target) -> TapKernel | None:
     w = parse_windows(kernel) if target.kind == "nvptx" else None
     if w is None or w.sized is not None or not is_supported(w, _ELEMENTS):
         return None
-    reduced = {d for d, kind in enumerate(w.kinds) if kind == "reduction" and w.sizes[d] > 1}
+    reduced = {d for d, kind in enumerate(w.kinds) if kind == REDUCTION and w.sizes[d] > 1}
     taps = [a.loop for a in w.axes if a.loop is not None]
     terms, count = prod(w.sizes[d] for d in reduced), prod(w.sizes[d] for d in taps)
     if not 1 <= len(w.axes) <= 2 or any(a.tap is None for a in w.axes) or not terms > MOST_TERMS >= count:
         return None
-    plain = [d for d, kind in enumerate(w.kinds) if kind != "reduction" and w.sizes[d] > 1 and d not in taps]
+    plain = [d for d, kind in enumerate(w.kinds) if kind != REDUCTION and w.sizes[d] > 1 and d not in taps]
     if len(plain) > 1 or any(0 in (w.image.strides[d], w.weight.strides[d]) for d in plain):
         return None
     sides = sorted((_side(a, w) for a in w.axes), key=lambda s: -s.image)

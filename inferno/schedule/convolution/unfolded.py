@@ -10,6 +10,7 @@ from math import prod
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.affine import Linear, linear
+from inferno.passes.generics import PARALLEL, REDUCTION
 from inferno.passes.padding import zero_padding
 from inferno.passes.shapes import shape
 from inferno.pixel_limits import BITS, MOST_STEP, fits_corner
@@ -71,7 +72,7 @@ def unfold(
 ) -> tuple[Access, Unfolded] | None:
     """How ``map_`` walks over ``value``, an argument of the kernel or that padded with zeros, through windows: the access is that of the matrix
     of windows, with the argument's shape.  None for any other walk, also for one without windows.  ``shared`` are the parallel loops of both factors."""
-    exchanged = ["parallel" if kind == "reduction" else "reduction" for kind in kinds]
+    exchanged = [PARALLEL if kind == REDUCTION else REDUCTION for kind in kinds]
     found = _unfold(kernel, value, map_, sizes, kinds, shared)
     if found is None and (found := _unfold(kernel, value, map_, sizes, exchanged, set())) is not None:
         return found[0], replace(found[1], summed=True)
@@ -105,7 +106,7 @@ def _unfold(
     if None in spatial or any(part[1] or len(used(part)) > 1 or any(part[0][d] != 1 for d in used(part)) for part in (outer, inner)):
         return None
     (image,), (channel,) = (used(part) or [None] for part in (outer, inner))
-    if channel is None or kinds[channel] != "reduction" or sizes[channel] != shape[-1] or (image is not None and kinds[image] != "parallel"):
+    if channel is None or kinds[channel] != REDUCTION or sizes[channel] != shape[-1] or (image is not None and kinds[image] != PARALLEL):
         return None
     places, taps, steps, dilations, begins = zip(*spatial)
     loops = [d for d in (image, channel, group, *places, *taps) if d is not None]
@@ -135,7 +136,7 @@ def _matrix_strides(window: Unfolded) -> list[Int]:
 
 def _walk(part: Linear, used: list[int], kinds: list[str]) -> tuple | None:
     """(loop of places, loop of taps, step, dilation, begin) of ``place * step + tap * dilation + begin``."""
-    places, taps = ([d for d in used if kinds[d] == kind] for kind in ("parallel", "reduction"))
+    places, taps = ([d for d in used if kinds[d] == kind] for kind in (PARALLEL, REDUCTION))
     if len(places) > 1 or len(taps) > 1 or any(part[0][d] < 1 for d in used):
         return None
     place, tap = (dims[0] if dims else None for dims in (places, taps))

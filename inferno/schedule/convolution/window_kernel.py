@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, ir, is_read, isolated_copy, owner, walk
 from inferno.passes.affine import linear
-from inferno.passes.generics import maps
+from inferno.passes.generics import PARALLEL, REDUCTION, is_reduction, kinds, maps
 from inferno.passes.padding import padding, zero_padding
 from inferno.passes.programs import operations_in
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
-from inferno.schedule.analysis.accesses import Access, argument_index, iterators, knows_arguments, loop_sizes
-from inferno.schedule.analysis.cost import bit_width, moved_bytes
+from inferno.schedule.analysis.accesses import Access, argument_index, knows_arguments, loop_sizes
+from inferno.schedule.analysis.cost import moved_bytes
 from inferno.schedule.analysis.unchanged import asked_once, read_by_text
 from inferno.schedule.analysis.varying_rows import with_numbers
 from inferno.schedule.matmul.contraction import Contraction
@@ -101,7 +102,7 @@ class WindowKernel:
     @cached_property
     def width(self) -> int:
         """Bytes of an element of the image."""
-        return bit_width(self.image.element) // 8
+        return element_bytes(self.image.element)
 
     @cached_property
     def moved(self) -> int:
@@ -135,12 +136,12 @@ class WindowKernel:
     @property
     def points(self) -> int:
         """Sums."""
-        return prod(n for n, k in zip(self.sizes, self.kinds) if k != "reduction")
+        return prod(n for n, k in zip(self.sizes, self.kinds) if k != REDUCTION)
 
     @property
     def kinds(self) -> list[str]:
         reduced = {d for a in self.axes for d in (a.tap,) if d is not None} | set(self.further)
-        return ["reduction" if d in reduced else "parallel" for d in range(len(self.sizes))]
+        return [REDUCTION if d in reduced else PARALLEL for d in range(len(self.sizes))]
 
     @property
     def side_by_side(self) -> bool:
@@ -158,7 +159,7 @@ def parse_windows(kernel: func.FuncOp) -> WindowKernel | None:
         return None
     if not knows_arguments(kernel):
         return None
-    if sum(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations) != 1:
+    if sum(is_reduction(o) for o in operations) != 1:
         return None
     return _parse(kernel)
 
@@ -183,7 +184,7 @@ def _sized(
 ) -> WindowKernel | None:
     """``example``, which has numbers in the place of the kernel's symbols, with the sizes that vary, as they were read.  What loops are for is decided by the
     numbers: they only make some of it faster.  None where the lanes or the windows vary, or a loop is gone that has one step in the example."""
-    if any(kinds[d] == "reduction" or d == example.lane or example.sizes[d] < 2 for d in varying):
+    if any(kinds[d] == REDUCTION or d == example.lane or example.sizes[d] < 2 for d in varying):
         return None
     like = {replace(a, size=0, checked=False): a for a in axes}
     found = {a: like.get(replace(a, size=0, checked=False)) for a in example.axes}
@@ -198,7 +199,7 @@ def _read(module: ir.Module) -> tuple[Contraction, Access, Access, tuple[Axis, .
     """The contraction, its image and its weight, how the image is walked, and the kinds of the loops; the module is changed."""
     split_contractions(module)
     kernel = module.body.operations[0]
-    op = next((o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation)), None)
+    op = next((o.operation for o in kernel.entry_block.operations if is_reduction(o.operation)), None)
     if op is None or len(op.results) != 1 or len(op.operands) != 3:
         return None
     sizes, found = loop_sizes(op), None
@@ -220,12 +221,12 @@ def _read(module: ir.Module) -> tuple[Contraction, Access, Access, tuple[Axis, .
         return None
     c = c[0]
     places = {a.argument: a for a in (c.lhs.access, c.rhs.access)}
-    return (c, places[image], places[weight], tuple(axes), iterators(op)) if set(places) == {image, weight} else None
+    return (c, places[image], places[weight], tuple(axes), kinds(op)) if set(places) == {image, weight} else None
 
 
 def _axes(op: ir.Operation, number: int, sizes: tuple[Int, ...]) -> list[Axis] | None:
     """How a factor's dimensions are walked, of the tensor behind a padding; None where that is not known, or a loop walks several dimensions."""
-    value, kinds = op.operands[number], iterators(op)
+    value, kind = op.operands[number], kinds(op)
     low = [0] * len(value.type.shape)
     if (pad := owner(value)) is not None and pad.name == "tensor.pad":
         if (low := _padding(pad)) is None:
@@ -233,12 +234,12 @@ def _axes(op: ir.Operation, number: int, sizes: tuple[Int, ...]) -> list[Axis] |
         value = pad.operands[0]
     axes, walked = [], []
     for map_result, size, before in zip(maps(op)[number].results, shape(value), low):
-        part = linear(map_result, len(kinds))
+        part = linear(map_result, len(kind))
         if part is None:
             return None
         coefficients, constant = part
         used = [d for d, c in enumerate(coefficients) if c]
-        loops, taps = ([d for d in used if sizes[d] != 1 and (kinds[d] == "reduction") == reduced] for reduced in (False, True))
+        loops, taps = ([d for d in used if sizes[d] != 1 and (kind[d] == REDUCTION) == reduced] for reduced in (False, True))
         if len(loops) > 1 or len(taps) > 1 or any(coefficients[d] < 1 for d in used):
             return None
         walked += used
@@ -278,7 +279,7 @@ def _with_roles(
 ) -> WindowKernel | None:
     """``varying`` are loops of whose sizes these are an example: vectors do not lie along such a one, which a thread has a few outputs of at most."""
     out, sizes = c.destinations[0].access, c.sizes
-    loops = sorted((d for d, k in enumerate(kinds) if k != "reduction" and sizes[d] > 1), key=lambda d: out.strides[d])
+    loops = sorted((d for d, k in enumerate(kinds) if k != REDUCTION and sizes[d] > 1), key=lambda d: out.strides[d])
     axes = tuple(a for a in axes if a.checked or None not in (a.loop, a.tap) or (a.loop in loops[:1] and a.loop in varying))
     if not loops or any(out.strides[d] < 1 for d in loops):
         return None
@@ -295,6 +296,6 @@ def _with_roles(
     walked = {a.loop for a in (along, down) if a is not None}
     taps = {a.tap for a in (along, down) if a is not None}
     others = tuple(d for d in loops if d not in walked and d != lane)
-    further = tuple(d for d, k in enumerate(kinds) if k == "reduction" and d not in taps)
+    further = tuple(d for d, k in enumerate(kinds) if k == REDUCTION and d not in taps)
     return WindowKernel(c, image, weight, axes, down, along, lane, others, further)
 

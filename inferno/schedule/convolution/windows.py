@@ -7,8 +7,7 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import CLOCK, bit_width
+from inferno.schedule.analysis.cost import CLOCK
 from inferno.schedule.analysis.unchanged import asked_once, kept_with
 from inferno.schedule.convolution.pixel_sums import parse_summed
 from inferno.schedule.convolution.window_kernel import WindowKernel, parse_windows
@@ -179,7 +178,7 @@ def estimate(s: Windows, c: WindowKernel, target: Target) -> float:
     l1 = each * loads / 32 * _wavefronts(s, c, width) * _LINE / CLOCK
     memory = c.moved / _RATE
     # Stores of two bytes that are apart: 3x3, 32x144x56x56, channels first, takes 45 us with 4 outputs side by side, 98 with 8.
-    scattered = 0 if c.side_by_side or width > 2 else s.along * _bytes([d.access for d in c.contraction.destinations]) / _SCATTERED
+    scattered = 0 if c.side_by_side or width > 2 else s.along * sum(d.access.bytes for d in c.contraction.destinations) / _SCATTERED
     latency = ceil(each / resident) * ((s.rows + ages - 1) * (0.7 if s.ahead else 1.0) + 1) * _LATENCY
     time = sum(x**2 for x in (memory, issue, scattered, l1, latency)) ** 0.5
     return _START + time * (_SEVERAL if c.lane is not None and not c.image.strides[c.lane] and _grouped(c) else 1)
@@ -190,7 +189,3 @@ def _wavefronts(s: Windows, c: WindowKernel, width: int) -> float:
     if c.side_by_side or (c.lane is not None and c.along is None):
         return max(1.0, 32 * s.vector * width / 128)
     return max(1.0, s.along * (c.along.stride if c.along is not None else 1) * width * 32 / 128)
-
-
-def _bytes(accesses: list[Access]) -> int:
-    return sum(bit_width(a.element) // 8 * prod(a.shape) for a in accesses)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, ir, walk
 from inferno.passes.generics import maps
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.maps.pointwise import Pointwise, aligned, parse_pointwise
 from inferno.schedule.maps.supported import supported
 from inferno.schedule.maps.transposed import tile_side, transposed
@@ -100,7 +100,7 @@ def box_of(point: Pointwise, schedule: Boxes) -> Box | None:
     extents = _extents(point.run_sizes, inward, tuple(map(abs, strides)), max(32, _LINE // _narrowest(point, inputs)), schedule.points)
     if extents is None:
         return None
-    last, vector = len(extents) - 1, max(1, 4 // min(_bytes(d.element) for d in point.destinations))
+    last, vector = len(extents) - 1, max(1, 4 // min(element_bytes(d.element) for d in point.destinations))
     while extents[-1] % vector or point.run_sizes[-1] % vector or any(aligned(point, d, last, vector) < vector for d in point.destinations):
         vector //= 2
     return Box(inputs, tuple(reversed(inward)), extents, vector)
@@ -108,12 +108,12 @@ def box_of(point: Pointwise, schedule: Boxes) -> Box | None:
 
 def _narrowest(point: Pointwise, inputs: tuple[int, ...]) -> int:
     """Bytes of an element of the narrowest input."""
-    return min(_bytes(point.sources[n].element) for n in inputs)
+    return min(element_bytes(point.sources[n].element) for n in inputs)
 
 
 def _is_uncoalesced(point: Pointwise, source: Access) -> bool:
     """Whether most of what is read of ``source`` for neighbours of the result is not for them."""
-    sizes, width = point.run_sizes, _bytes(source.element)
+    sizes, width = point.run_sizes, element_bytes(source.element)
     strides = [abs(s) for s in point.run_strides(source) if isinstance(s, int) and s]  # backwards or not
     if len(strides) < len(sizes):
         return False
@@ -159,7 +159,3 @@ def _extents(sizes: tuple[int, ...], inward: list[int], strides: tuple[int, ...]
 def _even(size: int, extent: int) -> int:
     """``extent`` if as many boxes need so much; all of a size that it is more than half of."""
     return size if 2 * extent > size else extent
-
-
-def _bytes(element: ir.Type) -> int:
-    return max(8, bit_width(element)) // 8

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func, ir, walk
 from inferno.passes.places import is_looked_up
 from inferno.passes.programs import takes_unmeasured
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.maps.computed_places import groups_of, lane_by_lane, resizes_images, taps_of
 from inferno.schedule.maps.gathers import channels_of, gathered
 from inferno.schedule.maps.pieces import MOST_MIXED, across_pieces, by_pieces
@@ -92,7 +92,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     full, vector = by_pieces(point, vector)
     if _looks_up(point):
         if isinstance(point.points, int) and point.points >= _FULL * target.multiprocessors * _LOOKING_UP * _LOOKED_UP:
-            together = max(1, 16 // max(bit_width(s.element) // 8 for s in point.sources if s is not None and point.flat(s)))
+            together = max(1, 16 // max(element_bytes(s.element) for s in point.sources if s is not None and point.flat(s)))
             return Elementwise(threads=_LOOKING_UP, vector=together, unroll=max(1, _LOOKED_UP // together))
     elif gathers := gathered(point):
         return _gathering(point, channels_of(gathers), vector, target)
@@ -126,7 +126,7 @@ def _by_points(point: Pointwise, target: Target) -> tuple[int, int]:
     """Threads of a block, and points of a thread's vector: fewer where there are not enough points for all multiprocessors."""
     # One vector of 16 bytes a thread, and no more than that of a result (bf16 to f32 by 32 took 108 us where torch.compile's kernel takes 99),
     # 256 threads: at the rate of a copy for every case measured (H200: f32 and bf16 multiply-add-sigmoid 100 to 104% of a copy, unrolling gained nothing).
-    vector = max(1, min(8, 16 // _narrowest(point), 16 // max(bit_width(d.element) // 8 or 1 for d in point.destinations)))
+    vector = max(1, min(8, 16 // _narrowest(point), 16 // max(element_bytes(d.element) for d in point.destinations)))
     threads = 256
     points = hint(point.points)
     while threads > 64 and points < target.multiprocessors * threads * vector:
@@ -208,7 +208,7 @@ def _gathering(point: Pointwise, channels: int, points: int, target: Target) -> 
 def _of_many_lines(point: Pointwise, vector: int) -> bool:
     """Whether what a warp's lanes read for vectors lies in many lines of memory, all of which the L1 cache has to look for at each access, and for single
     points in a few that nothing else is read of, as a column of a matrix of few."""
-    far = [(point.run_strides(s)[-1], bit_width(s.element) // 8) for s in point.sources if s is not None and len(point.runs) == 1 and not point.flat(s)]
+    far = [(point.run_strides(s)[-1], element_bytes(s.element)) for s in point.sources if s is not None and len(point.runs) == 1 and not point.flat(s)]
     return any(isinstance(step, int) and 1 < step < LINE // width and step * width * vector > _SECTOR for step, width in far)
 
 
@@ -233,7 +233,7 @@ def _in_one_row(point: Pointwise, vector: int) -> int:
         return vector
     read = {s for s in point.sources if s is not None}
     steps = [point.run_strides(s) for s in read]
-    rows = sum(bit_width(s.element) // 8 for s, n in zip(read, steps) if n[-1] == 1 and len(n) > 1 and all(x == 0 for x in n[:-1]))
+    rows = sum(element_bytes(s.element) for s, n in zip(read, steps) if n[-1] == 1 and len(n) > 1 and all(x == 0 for x in n[:-1]))
     plain = all(point.flat(s) or all(x == 0 for x in point.run_strides(s)[:-1]) or point.run_strides(s)[-1] == 0 for s in read)
     return gcd(vector, inner) if rows > _narrowest(point) and plain and all(point.flat(d) for d in point.destinations) else vector
 
@@ -280,7 +280,7 @@ def _by_vectors(point: Pointwise, across: int, numbers: tuple[int, ...], target:
     vector = transposed_vector(point, across, numbers)
     if vector == 1:
         return None
-    whole = 16 // (bit_width(point.sources[numbers[0]].element) // 8)
+    whole = 16 // element_bytes(point.sources[numbers[0]].element)
     sides = [min(hint(point.run_sizes[r]), 16 * whole) for r in (across, -1)]
     moves = len(list(point.block.operations)) == 1  # 1024 threads have 64 registers each, which is little for arithmetic on vectors
     threads = 128 * whole if whole < 8 or moves else 512
@@ -293,7 +293,7 @@ def _by_vectors(point: Pointwise, across: int, numbers: tuple[int, ...], target:
 def transposes_by_vectors(point: Pointwise, schedule: Elementwise, across: int, numbers: tuple[int, ...]) -> bool:
     """Whether the generator takes a schedule with vectors for transposed inputs: whole lines, and as much of the tile for each warp."""
     vector, warps, (width, height) = schedule.vector, schedule.threads // 32, schedule.sides
-    size = bit_width(point.sources[numbers[0]].element) // 8
+    size = element_bytes(point.sources[numbers[0]].element)
     if vector == 1 or vector != transposed_vector(point, across, numbers) or schedule.tile != LINE // size:
         return False
     if warps % schedule.across or warps % schedule.unroll:
@@ -313,4 +313,4 @@ def _narrowest(point: Pointwise) -> int:
     """Bytes of the narrowest element that is stored or read once a point."""
     elements = [d.element for d in point.destinations]
     elements += [s.element for s in point.sources if s is not None and point.flat(s)]
-    return min(bit_width(e) for e in elements) // 8
+    return min(map(element_bytes, elements))

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, dim_of, func, ir, is_read, isolated_copy, owner, run_upstream, walk
-from inferno.passes.generics import maps
+from inferno.passes.generics import is_reduction, maps, outputs
 from inferno.passes.programs import VIEWS, operations_in, returned
 from inferno.schedule.analysis.accesses import (
-    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants,
+    Access, access, argument_index, destination_index, filled, given_sizes, knows_arguments, loop_sizes, merge, placed, sink_constants,
 )
 from inferno.schedule.analysis.affine_extracts import linear_place, read_by_maps, strides_at
 from inferno.schedule.analysis.unchanged import asked_once, read_by_text
@@ -108,7 +108,7 @@ def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] | None = No
     generics = [o for o in operations_in(kernel) if o.name not in others and not o.name.startswith("arith.")]
     if len(generics) > 1:
         generics = [o for o in generics if filled(o.results[0]) is None]
-    if len(generics) != 1 or generics[0].name != "linalg.generic" or "reduction" in iterators(generics[0]):
+    if len(generics) != 1 or generics[0].name != "linalg.generic" or is_reduction(generics[0]):
         return None
     generic = read_by_maps(generics[0])
     sizes = loop_sizes(generic)

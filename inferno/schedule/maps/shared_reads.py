@@ -2,8 +2,8 @@
 
 import math
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import dim_of, walk
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.maps.computed_places import resizes_images
 from inferno.schedule.maps.gathers import gathered
 from inferno.schedule.maps.pointwise import Pointwise
@@ -40,7 +40,7 @@ def _work(point: Pointwise) -> list[tuple[float, set[int]]]:
     last = len(point.runs) - 1
     moved = [(d.element, set(range(last + 1))) for d in point.destinations]
     moved += [(s.element, {r for r, stride in enumerate(point.run_strides(s)) if stride != 0}) for s in point.sources if s is not None]
-    found = [(bit_width(e) / 8, runs) for e, runs in moved]
+    found = [(element_bytes(e), runs) for e, runs in moved]
     known = {a: {r for r, stride in enumerate(point.run_strides(s)) if stride != 0} for a, s in zip(point.block.arguments, point.sources) if s}
     for op in walk(point.generic):
         if op == point.generic or len(op.regions):
@@ -52,7 +52,7 @@ def _work(point: Pointwise) -> list[tuple[float, set[int]]]:
             runs = {r for v in op.operands for r in known.get(v, ())}
         known.update({r: runs for r in op.results})
         if op.name == "tensor.extract":
-            found.append((bit_width(op.results[0].type) / 8, runs))
+            found.append((element_bytes(op.results[0].type), runs))
         elif op.name.startswith(("arith.", "math.")) and op.name != "arith.constant":
             found.append((_OPERATION, runs))
     return [(cost, runs) for cost, runs in found if last in runs]

@@ -1,7 +1,7 @@
 """Inputs of maps that are contiguous along another dimension than the result, and the vectors by which they can be read through tiles in shared memory."""
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import ir
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.maps.pointwise import Pointwise, aligned
 from inferno.symbolic import hint, is_multiple
 
@@ -36,7 +36,7 @@ def transposed_vector(point: Pointwise, across: int, numbers: tuple[int, ...]) -
     """Elements of the vectors of 16 bytes by which the inputs ``numbers`` can be read along the run ``across``, and written along the last one, or of what is
     aligned of them, two elements and 4 bytes at least; 1 where they cannot."""
     last = len(point.runs) - 1
-    width = {bit_width(point.sources[n].element) // 8 for n in numbers}
+    width = {element_bytes(point.sources[n].element) for n in numbers}
     vector = 16 // max(width)
     least = max(2, WORD // max(width))
     tile = LINE // max(width)

@@ -7,11 +7,11 @@ memory.  The tensor's other places may be what a table says, as of rows that are
 from dataclasses import dataclass
 from math import prod
 
+from inferno.element_sizes import bit_width
 from inferno.mlir import arith, dim_of, ir, owner, walk
 from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.affine_extracts import linear_place
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.pointwise import Pointwise
 

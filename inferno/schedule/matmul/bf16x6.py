@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, lcm
 from typing import ClassVar
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import MEMORY_RATE, At, bit_width, clusters_at_once, fastest, moved_bytes
+from inferno.schedule.analysis.cost import MEMORY_RATE, At, clusters_at_once, fastest, moved_bytes
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul import simt
 from inferno.schedule.matmul.contraction import Contraction, Operand, oriented
@@ -171,7 +172,7 @@ def _raw(operand: Operand, source: Source) -> tuple[Operand, Source]:
 def raw_bytes(s: Bf16x6, c: Contraction, tiling: Tiling) -> tuple[int, int]:
     """Bytes of a raw slot's parts: tiles of the lhs and the rhs."""
     return tuple(
-        rows * DEPTH * bit_width(source.raw.element) // 8
+        rows * DEPTH * element_bytes(source.raw.element)
         for rows, (_, source) in zip((s.tile_m, s.tile_n), sources(c, tiling))
     )
 

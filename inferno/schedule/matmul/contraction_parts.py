@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, walk
-from inferno.passes.generics import maps
+from inferno.passes.generics import input_count, is_reduction, maps
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import shape, symbol_arguments
-from inferno.schedule.analysis.accesses import Access, access, iterators, placed
+from inferno.schedule.analysis.accesses import Access, access, placed
 from inferno.schedule.matmul.contraction import Contraction, Map
 from inferno.symbolic import Int
 
@@ -43,7 +43,7 @@ class ContractionParts:
         self._function = c.module.body.operations[0]
         self._arguments = list(self._function.entry_block.arguments)
         self._symbols = symbol_arguments(self._function.operation)
-        self._op = next(o for o in walk(self._function, "linalg.generic") if "reduction" in iterators(o))
+        self._op = next(o for o in walk(self._function, "linalg.generic") if is_reduction(o))
         self.before: list[Part] = []
         self.after: list[Part] = []
         self.operands = [self._operand(number) for number in range(2)]
@@ -115,7 +115,7 @@ class ContractionParts:
     def _part(self, generic: ir.Operation, accumulator: dict, destinations: list) -> Part:
         """``generic`` as a kernel function: its inputs, then its destinations."""
         total = self._op.results[0]
-        count = len(generic.operands) - len(generic.results)
+        count = input_count(generic)
         inputs: list[tuple[ir.Value | None, int | Temporary]] = []
         for value in list(generic.operands)[:count]:
             if value == total:
@@ -151,7 +151,7 @@ class ContractionParts:
     def _rebuilt(self, generic: ir.Operation, known: dict, outs: list[ir.Value], in_place: int | None) -> ir.Operation:
         """A copy of ``generic`` on other tensors.  The contraction's result may be narrower than the body takes it, or be in
         destination ``in_place``."""
-        total, count = self._op.results[0], len(generic.operands) - len(generic.results)
+        total, count = self._op.results[0], input_count(generic)
         every, old = maps(generic), generic.regions[0].blocks[0]
         kept = [i for i in range(count) if not (in_place is not None and generic.operands[i] == total)]
         operands = [known[v] if v in known else self._clone(v, known) for v in (generic.operands[i] for i in kept)]

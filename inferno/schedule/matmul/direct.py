@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func
-from inferno.schedule.analysis.cost import CLOCK, accessed_bytes, bit_width, fastest, moved_bytes
+from inferno.schedule.analysis.cost import CLOCK, accessed_bytes, fastest, moved_bytes
 from inferno.schedule.matmul import bf16x6, direct_bf16x6, mma, presplit, short_vectors, simt, vectors, wgmma
 from inferno.schedule.matmul.contraction import Contraction, Operand
 from inferno.schedule.matmul.parser import parse_contraction
@@ -86,7 +87,7 @@ def takes(kernel: func.FuncOp, c: Contraction | None, target: Target) -> bool:
 
 def width_of(c: Contraction) -> int:
     """Bytes of a number."""
-    return bit_width(c.lhs.element) // 8
+    return element_bytes(c.lhs.element)
 
 
 def ways(c: Contraction, s: Direct) -> tuple[Way, Way]:

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func
-from inferno.schedule.analysis.cost import At, bit_width, fastest
+from inferno.schedule.analysis.cost import At, fastest
 from inferno.schedule.matmul.contraction import Contraction, Operand
 from inferno.schedule.matmul.parser import parse_both
 from inferno.schedule.matmul.thin import beside_each_other, thin_schedules
@@ -97,7 +98,7 @@ def parse_pair(kernel: func.FuncOp) -> Pair | None:
 def tile_pair(pair: Pair, rewrite: bool) -> DualTiling | None:
     """The tiling of both; None where they differ, or where a rhs does not come to shared memory as it is."""
     c = pair.contraction
-    width = bit_width(c.lhs.element) // 8
+    width = element_bytes(c.lhs.element)
     first, other = (tile_contraction(x, width, only_along_k=False, rewrite=rewrite, offset=True) for x in (c, replace(c, rhs=pair.second)))
     if first is None or other is None or replace(other, rhs=first.rhs) != first:
         return None
@@ -131,7 +132,7 @@ def candidates(kernel: func.FuncOp, pair: Pair, target: Target, at: At = hint, m
     c = pair.contraction
     if not target.hopper or not all(isinstance(size, int) for size in (c.B, c.N, c.K)) or not takes(kernel, pair):
         return []
-    width, found = bit_width(c.lhs.element) // 8, []
+    width, found = element_bytes(c.lhs.element), []
     for rewrite in (True, False):
         tiles = tile_pair(pair, rewrite)
         if tiles is None or (not rewrite and not tiles.tiling.lhs.copied):

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
-from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, bit_width, fastest
+from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, fastest
 from inferno.schedule.matmul.dual import Dual, DualTiling, Pair, divides, takes, tile_pair
 from inferno.schedule.matmul.selected_products import SelectedProduct, parse_selected
 from inferno.schedule.matmul.wgmma_schedule import Wgmma, fit, precision, supported
@@ -52,7 +53,7 @@ def tile(p: SelectedProduct) -> DualTiling | Tiling | None:
     if p.second is not None:
         found = tile_pair(Pair(p.contraction, p.second), True)
         return found if found is not None and _fits(p, found.tiling) else None
-    found = tile_contraction(p.contraction, bit_width(p.contraction.lhs.element) // 8, only_along_k=False, offset=True)
+    found = tile_contraction(p.contraction, element_bytes(p.contraction.lhs.element), only_along_k=False, offset=True)
     return found if found is not None and _fits(p, found) else None
 
 
@@ -75,7 +76,7 @@ def candidates(p: SelectedProduct, target: Target, unmeasured: bool = False) -> 
     if tiles is None:
         return []
     wide = tiles.wide if p.second is not None else tiles
-    line = p.contraction.K * bit_width(p.contraction.lhs.element) // 8
+    line = p.contraction.K * element_bytes(p.contraction.lhs.element)
     for s, share in CANDIDATES:
         s = fit(s, p.contraction, wide, target)
         if s is None:
@@ -91,7 +92,7 @@ def candidates(p: SelectedProduct, target: Target, unmeasured: bool = False) -> 
 def _estimate(s: Wgmma, share: float, p: SelectedProduct, wide: Tiling, target: Target) -> float:
     """Microseconds, where all matrices have rows, as many each: the longer one of what memory takes and of rounds of tiles."""
     c, (every, rows, columns) = p.contraction, p.sizes
-    groups, width = min(every, rows), bit_width(c.lhs.element) // 8
+    groups, width = min(every, rows), element_bytes(c.lhs.element)
     parts = max(groups, rows / s.tile_m + groups / 2)
     tiles = parts * ceil(wide.n.size / s.tile_n)
     rounds = ceil(tiles / target.multiprocessors)
@@ -99,6 +100,6 @@ def _estimate(s: Wgmma, share: float, p: SelectedProduct, wide: Tiling, target: 
     clocks = rounds * (wide.k_steps(s.row // width) * step + _ENTRY)
     again = ceil(wide.n.size / s.tile_n) if rows * c.K * width > _KEPT and not s.group else 1
     matrices = groups + (ceil(parts / s.group) - 1 if s.group else 0)  # of a group that is cut
-    moved = matrices * c.K * wide.n.size * width + rows * (again * c.K * width + columns * sum(bit_width(d.access.element) // 8 for d in c.destinations))
+    moved = matrices * c.K * wide.n.size * width + rows * (again * c.K * width + columns * sum(element_bytes(d.access.element) for d in c.destinations))
     memory = moved / MEMORY_RATE * (1 + _IDLE * (1 - tiles / (rounds * target.multiprocessors)))
     return _START + max(clocks / CLOCK, memory) + _BOTH * min(clocks / CLOCK, memory)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from math import ceil, inf
 
-from inferno.schedule.analysis.cost import CLOCK, accessed_bytes, bit_width, moved_bytes
+from inferno.element_sizes import element_bytes
+from inferno.schedule.analysis.cost import CLOCK, accessed_bytes, moved_bytes
 from inferno.schedule.matmul.contraction import Contraction, Operand
 from inferno.schedule.matmul.cublaslt import Found
 from inferno.symbolic import hint
@@ -67,7 +68,7 @@ def estimate(c: Contraction, found: Found) -> float:
     time = call_time(c, found.call.compute)
     if found.after is None:
         return time
-    sums = hint(c.B * c.M * c.N) * bit_width(c.destinations[0].access.element) // 8
+    sums = hint(c.B * c.M * c.N) * element_bytes(c.destinations[0].access.element)
     others = moved_bytes(c) - sum(accessed_bytes(a, c.sizes) for a in (*c.lhs.reads, *c.rhs.reads))
     return time + _AFTER + (sums + others) / _AFTER_RATE + max(0, sums + others - _KEPT) / _MEMORY_RATE_OF_HALF
 
@@ -82,7 +83,7 @@ def call_time(c: Contraction, compute: str) -> float:
 def _products(c: Contraction, rates: Rates) -> float:
     """Microseconds of the products, in the tiles and parts of the terms that take least."""
     batch, m, n, k = (hint(x) for x in (c.B, c.M, c.N, c.K))
-    width = bit_width(c.lhs.element) // 8
+    width = element_bytes(c.lhs.element)
     depth, factors = _LINE // width, (c.lhs, c.rhs)
     tall, wide = (rates.inside if _begins_inside(o, SECTOR) else 1.0 for o in factors)
     slow = rates.narrow if any(_begins_inside(o, 16) for o in factors) else 1.0
@@ -104,4 +105,4 @@ def _products(c: Contraction, rates: Rates) -> float:
 
 def _begins_inside(o: Operand, bytes_: int) -> bool:
     """Whether rows of a factor begin inside of so many bytes."""
-    return any(hint(s) * bit_width(a.element) // 8 % bytes_ for a in o.reads for s in a.strides if s not in (0, 1))
+    return any(hint(s) * element_bytes(a.element) % bytes_ for a in o.reads for s in a.strides if s not in (0, 1))

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import ClassVar
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func, walk
-from inferno.schedule.analysis.cost import At, bit_width, fastest, moved_bytes
+from inferno.schedule.analysis.cost import At, fastest, moved_bytes
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul import wgmma, wgmma_schedule
@@ -84,7 +85,7 @@ def ways(c: Contraction, axes: Axes) -> tuple[Way, Way]:
 
 
 def _way(operand: Operand, rows: Axis, axes: Axes) -> Way:
-    width, main = bit_width(operand.element) // 8, main_read(operand)
+    width, main = element_bytes(operand.element), main_read(operand)
     along_k = axes.k.stride(main) == 1 or rows.stride(main) != 1
     if width == 1 and not along_k:
         return Way(True, 0, True)  # there is no instruction that turns bytes
@@ -177,7 +178,7 @@ _LEAST = 1 / 32  # of a tile; one row of 16 is well worth reading the other oper
 
 def _filled(s: Mma, c: Contraction) -> float:
     """The share of the tiles' products that belongs to the contraction."""
-    axes, depth = pick_axes(c), s.row * 8 // bit_width(c.lhs.element)
+    axes, depth = pick_axes(c), s.row // element_bytes(c.lhs.element)
     sizes = [(hint(a.size), tile) for a, tile in ((axes.m, s.tile_m), (axes.n, s.tile_n), (axes.k, depth))]
     return prod(size / (ceil(size / tile) * tile) for size, tile in sizes)
 
@@ -201,7 +202,7 @@ def _candidates(c: Contraction, kinds: tuple, target: Target, at: At) -> list[tu
     for s, share in _DOUBLE if kinds[0] == "f64" else _CANDIDATES:
         if s.shared > target.shared or registers(s, c, axes) > _most_registers(s) or not _readable(s, c, axes):
             continue
-        depth = s.row * 8 // bit_width(c.lhs.element)
+        depth = s.row // element_bytes(c.lhs.element)
         for split in (1, *_SPLITS):
             if split == 1 or _splits(split, s, axes, depth, target, at):
                 s = replace(s, split=split)
@@ -243,7 +244,7 @@ def registers(s: Mma, c: Contraction, axes: Axes) -> int:
     loaded of operands that do not come by copies."""
     wide = 2 if bit_width(c.accumulator) == 64 else 1
     count = s.warp_m * s.warp_n // 32 * wide + (s.warp_m + s.warp_n) // 16 * 8
-    width = bit_width(c.lhs.element) // 8
+    width = element_bytes(c.lhs.element)
     for operand, way, axis, rows in zip((c.lhs, c.rhs), ways(c, axes), (axes.m, axes.n), (s.tile_m, s.tile_n)):
         if not way.copy:
             each = rows * s.row // width / s.threads
@@ -308,7 +309,7 @@ def _written_alone(c: Contraction, axes: Axes) -> int:
 def estimate(s: Mma, share: float, kind: str, c: Contraction, axes: Axes, target: Target, at: At = hint) -> float:
     """Microseconds: the fullest multiprocessor's steps at the rate of its tensor cores, of shared memory or of L2, or, where it has few
     blocks, at the copies' latency; no less than memory takes."""
-    m, width = machine(target), bit_width(c.lhs.element) // 8
+    m, width = machine(target), element_bytes(c.lhs.element)
     rate = m.double if kind == "f64" else m.half * 2 / width * (_ROUNDING if kind == "tf32" else 1)
     depth = s.row // width
     steps = ceil(at(axes.k_steps(depth)) / s.split)
@@ -329,13 +330,13 @@ def estimate(s: Mma, share: float, kind: str, c: Contraction, axes: Axes, target
     alone = step + barrier + _ALONE if by_registers else max(step + barrier, latency / (s.stages - 1))
     rounds, share_of = ceil(mine / fits), tiles * s.split / target.multiprocessors / mine
     more = _ONE_MORE[fits > mine > 1] * max(0.0, (share_of - _FILLED) / (1 - _FILLED)) if double and fits >= mine else 0
-    out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
+    out = sum(element_bytes(d.access.element) for d in c.destinations)
     clocks = max((mine + more) * step, rounds * alone) * steps + (0 if by_registers else rounds * latency)
     clocks += mine * s.tile_m * s.tile_n * _written_alone(c, axes) * _BY_ELEMENT if s.split == 1 else 0
-    clocks += s.tile_m * s.tile_n * (out if s.split == 1 else bit_width(c.accumulator) // 8) / _STORE_RATE * (1 + 0.3 * (mine - 1))
+    clocks += s.tile_m * s.tile_n * (out if s.split == 1 else element_bytes(c.accumulator)) / _STORE_RATE * (1 + 0.3 * (mine - 1))
     time = clocks / m.clock
     if s.split > 1:
         second, rate = (_SECOND_F64, min(_PARTS_RATE_F64, m.memory)) if double else (_SECOND, m.memory)
-        time += second + 2 * tiles * s.split * s.tile_m * s.tile_n * bit_width(c.accumulator) / 8 / rate
+        time += second + 2 * tiles * s.split * s.tile_m * s.tile_n * element_bytes(c.accumulator) / rate
     memory = moved_bytes(c, at) / m.memory
     return (_START_F64 if double else _START) + max(time, memory) + 0.2 * min(time, memory) + (_PART * s.split if s.split > 1 else 0)

@@ -13,9 +13,9 @@ from inferno.passes.programs import VIEWS, root_of, takes_tf32
 from inferno.passes.shapes import symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.passes.widen_sums import widen_every_sum
-from inferno.passes.generics import maps
+from inferno.passes.generics import PARALLEL, REDUCTION, is_reduction, kinds, maps, outputs
 from inferno.schedule.analysis.accesses import (
-    Access, access, compose, filled, is_of_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants, written_results,
+    Access, access, compose, filled, is_of_sizes, knows_arguments, loop_sizes, merge, placed, sink_constants, written_results,
 )
 from inferno.schedule.analysis.unchanged import asked_once, read_by_text
 from inferno.schedule.convolution.unfolded import unfold
@@ -45,7 +45,7 @@ def _may_be(kernel: func.FuncOp, count: int) -> bool:
     """Whether so many of the kernel's operations reduce, as far as that is told without taking anything apart."""
     others = [o for o in kernel.entry_block.operations if o.name.startswith("linalg.")]
     generics = [o for o in others if o.name == "linalg.generic"]
-    reductions = sum("reduction" in iterators(o.operation) for o in generics)
+    reductions = sum(is_reduction(o.operation) for o in generics)
     return reductions <= count <= reductions + sum(o.name not in ("linalg.generic", "linalg.fill", "linalg.yield") for o in others)
 
 
@@ -83,7 +83,7 @@ def parse_split(module: ir.Module, count: int, unfolded: bool = False) -> tuple[
             continue
         elif op.name not in (*_OTHERS, *VIEWS, "tensor.pad" if unfolded else ""):
             return None
-    contractions = [op for op in generics if "reduction" in iterators(op)]
+    contractions = [op for op in generics if is_reduction(op)]
     if len(contractions) != count:
         return None
     found = [_Parser(kernel, generics, op, [o for o in contractions if o != op], unfolded).parse(module) for op in contractions]
@@ -97,7 +97,7 @@ class _Parser:
         self, kernel: func.FuncOp, generics: Sequence[ir.Operation], contraction: ir.Operation, others: Sequence[ir.Operation], unfolded: bool,
     ) -> None:
         self.kernel, self.generics, self.op, self.unfolded = kernel, generics, contraction, unfolded
-        self.dims = len(iterators(contraction))
+        self.dims = len(kinds(contraction))
         self.used, self.sums = [contraction, *others], [o.results[0] for o in (contraction, *others)]
 
     def parse(self, module: ir.Module) -> Contraction | None:
@@ -106,7 +106,7 @@ class _Parser:
         initial = filled(outputs(self.op)[0]) if len(self.op.results) == 1 else None
         if self.sizes is None or body is None or initial is None or initial.value != 0 or str(initial).startswith("-"):
             return None
-        if any(bounds(s)[0] < 1 for s, kind in zip(self.sizes, iterators(self.op)) if kind == "reduction"):
+        if any(bounds(s)[0] < 1 for s, kind in zip(self.sizes, kinds(self.op)) if kind == REDUCTION):
             return None
         lhs, rhs = self.operand(*body[0]), self.operand(*body[1])
         out = [linear(e, self.dims) for e in maps(self.op)[-1].results]
@@ -134,17 +134,17 @@ class _Parser:
     def operand(self, number: int, extend: str | None) -> Operand | None:
         value, map_ = self.op.operands[number], maps(self.op)[number]
         element = ir.RankedTensorType(value.type).element_type
-        if self.unfolded and (found := unfold(self.kernel, value, map_, self.sizes, iterators(self.op), self.shared())) is not None:
+        if self.unfolded and (found := unfold(self.kernel, value, map_, self.sizes, kinds(self.op), self.shared())) is not None:
             return Operand(element, found[0], None, extend, found[1])
         if _lies_in_memory(value):
             found = placed(self.kernel, value, map_)
             return None if found is None else Operand(element, found, None, extend)
         producer = value.owner.operation
-        if producer not in self.generics or len(producer.results) != 1 or "reduction" in iterators(producer):
+        if producer not in self.generics or len(producer.results) != 1 or is_reduction(producer):
             return None
         outer = [linear(e, self.dims) for e in map_.results]
-        place = [_single(linear(e, len(iterators(producer)))) for e in maps(producer)[-1].results]
-        if any(p is None or p < 0 for p in place) or sorted(place) != list(range(len(iterators(producer)))) or None in outer:
+        place = [_single(linear(e, len(kinds(producer)))) for e in maps(producer)[-1].results]
+        if any(p is None or p < 0 for p in place) or sorted(place) != list(range(len(kinds(producer)))) or None in outer:
             return None
         by_dim: list[Linear] = [outer[place.index(d)] for d in range(len(place))]
         sources = self.sources(producer, by_dim, sums=())
@@ -195,10 +195,10 @@ class _Parser:
         if users:
             generic = users[0]
             self.used.append(generic)
-            count = len(iterators(generic))
+            count = len(kinds(generic))
             read = [m for v, m in zip(generic.operands, maps(generic)) if v in self.sums]
             places = [tuple(_single(linear(e, count)) for e in m.results) for m in read]
-            if "reduction" in iterators(generic) or len(set(places)) != 1 or sorted(places[0]) != list(range(count)):
+            if is_reduction(generic) or len(set(places)) != 1 or sorted(places[0]) != list(range(count)):
                 return None
             loops = [where[places[0].index(d)] for d in range(count)]
             by_dim = [loop_alone(w, self.dims) for w in loops]
@@ -227,12 +227,12 @@ class _Parser:
     def classify(self, module, lhs: Operand, rhs: Operand, epilogue: Map | None, destinations) -> Contraction | None:
         in_lhs, in_rhs, in_out = (self.loops(accesses) for accesses in
                                   (lhs.reads, rhs.reads, [destinations[0].access]))
-        kinds = iterators(self.op)
+        kind = kinds(self.op)
         roles: dict[str, list[int]] = {"batch": [], "m": [], "n": [], "k": []}
         for d in range(self.dims):
             if self.sizes[d] == 1:
                 continue
-            if kinds[d] == "reduction":
+            if kind[d] == REDUCTION:
                 roles["k"].append(d)
             elif d not in in_out or (d not in in_lhs and d not in in_rhs):
                 return None
@@ -261,7 +261,7 @@ class _Parser:
     def shared(self) -> set[int]:
         """The parallel loops that both factors are walked by."""
         lhs, rhs = ({d for part in (linear(e, self.dims) for e in m.results) if part for d, c in enumerate(part[0]) if c} for m in maps(self.op)[:2])
-        return {d for d in lhs & rhs if iterators(self.op)[d] == "parallel" and self.sizes[d] != 1}
+        return {d for d in lhs & rhs if kinds(self.op)[d] == PARALLEL and self.sizes[d] != 1}
 
     def loops(self, accesses: Sequence[Access]) -> set[int]:
         return {d for a in accesses for d in range(self.dims) if a.strides[d] != 0 and self.sizes[d] != 1}

@@ -7,10 +7,11 @@ goes over the result's points, or over its rows alone.  Rows are all of the resu
 from dataclasses import dataclass, field, fields
 from math import prod
 
-from inferno.mlir import func, ir, is_read, owner, walk
+from inferno.mlir import destination_of, func, ir, is_read, owner, walk
+from inferno.passes.generics import is_reduction, outputs
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.analysis.accesses import Access, filled, iterators, merge, outputs, written_results
+from inferno.schedule.analysis.accesses import Access, filled, merge, written_results
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.matmul.contraction import Contraction, Destination, Group
 from inferno.schedule.matmul.parser import parse_contraction
@@ -77,7 +78,7 @@ class _Parser(StepParser):
     def parse(self) -> RowContraction | None:
         structured = [o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
         others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
-        if len(structured) < 2 or any(o.name not in others for o in self.operations) or "reduction" not in iterators(structured[0]):
+        if len(structured) < 2 or any(o.name not in others for o in self.operations) or not is_reduction(structured[0]):
             return None
         c, head = self.contraction(structured[0])
         if c is None or not self.shape(c):
@@ -103,7 +104,7 @@ class _Parser(StepParser):
         for op in reversed(self.operations[: self.operations.index(generic)]):
             if any(r in o.operands for r in op.results for n in needed for o in walk(n)):
                 needed.insert(0, op)
-        into = outputs(generic)[ir.OpResult(head).result_number]
+        into = destination_of(head)
         while (start := owner(into)) is not None and start.name == "linalg.fill":
             into = outputs(start)[0]
         arguments = list(self.kernel.entry_block.arguments)
@@ -136,7 +137,7 @@ class _Parser(StepParser):
         """Whether an operand is where ``head`` is computed into."""
         if op == generic:
             return operand == len(op.operands) - len(op.results) + ir.OpResult(head).result_number
-        into = outputs(generic)[ir.OpResult(head).result_number]
+        into = destination_of(head)
         return op.results[0] == into and operand == len(op.operands) - 1
 
     def shape(self, c: Contraction) -> bool:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 
 from inferno.mlir import arith, constant_number, func, ir, is_unread, isolated_copy, linalg, owner, tensor, walk
 from inferno.passes.contraction import is_sum_of_products
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, loop_of, maps, outputs, substitute
+from inferno.passes.generics import (
+    PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, is_reduction, kinds, loop_of, maps, outputs, substitute,
+)
 from inferno.passes.programs import operations_in
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.matmul.contraction import Contraction, Operand
@@ -86,7 +88,7 @@ def _without_batch(c: Contraction, batch: int) -> Contraction:
 
 def _find(kernel: func.FuncOp) -> _Found | None:
     generics = [o for o in operations_in(kernel) if o.name == "linalg.generic"]
-    sums = [g for g in generics if REDUCTION in kinds(g)]
+    sums = [g for g in generics if is_reduction(g)]
     selections = [e for e in walk(kernel.operation, "tensor.extract") if owner(e.operands[0]) is not None]
     if len(sums) != 1 or not is_sum_of_products(sums[0]) or len({e.operands[0] for e in selections}) != 1 or len({e.parent for e in selections}) != 1:
         return None

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
-from inferno.schedule.analysis.cost import At, bit_width
+from inferno.element_sizes import bit_width, element_bytes
+from inferno.schedule.analysis.cost import At
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.wgmma_schedule import FEW, Wgmma
 from inferno.schedule.tiles.result_parts import ROW, columns_together, in_sectors, store_maps, tile_parts, whole_lines
 from inferno.schedule.tiles.tile_ends import are_long
 from inferno.schedule.tiles.tiling import BEHIND, Tiling
-from inferno.symbolic import Int, bounds, hint, product
+from inferno.symbolic import Int, bounds, hint
 
 # Terms whose products an end of a few operations outlasts, in bytes.  On an H100, with batch norm and SiLU: 32x112x112x16 to 96 90.7 us where 30 are
 # those of memory, 32x14x14x112 to 672 11.7 and 3.3; with a bias alone 65536x32 to 32 9.5 and 2.8.
@@ -112,7 +113,7 @@ def with_few_terms(s: Wgmma, c: Contraction, tiling: Tiling, at: At = hint) -> W
     plain = s.chunks == s.split == s.cluster == 1 and not s.stream and c.lhs.unfolded is None and c.rhs.unfolded is None
     if not plain or at(tiling.m.size) <= FEW:
         return s
-    terms = bounds(tiling.k.size)[1] * bit_width(c.lhs.element) // 8
+    terms = bounds(tiling.k.size)[1] * element_bytes(c.lhs.element)
     # With the sides exchanged that is known of images whose pixels lie side by side, more of them than there are features.
     short = not (s.registers or s.bring) and is_short(c, tiling, at) and (not s.swapped or at(tiling.m.size) > at(tiling.n.size))
     keeps = short and may_keep(s, tiling)
@@ -135,7 +136,7 @@ def _with_end(s: Wgmma, c: Contraction, tiling: Tiling, at: At) -> Wgmma:
     line = whole_lines(c, tiling, s.tile_n)
     if line % _PARTS and (tiling.n.size == s.tile_n or not store_maps(c, tiling, s)):
         return replace(s, line=line, buffers=1)
-    written = sum(at(product(d.access.shape)) * bit_width(d.access.element) // 8 for d in c.destinations)
+    written = sum(at(d.access.bytes) for d in c.destinations)
     sooner = written <= _NEAR and (s.tile_n < _LINES[-1] or are_long(c))
     return replace(s, by_threads=True) if sooner and threads_write(s, c, tiling) and store_maps(c, tiling, s) else s
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func
-from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, bit_width, fastest, moved_bytes
+from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, fastest, moved_bytes
 from inferno.schedule.matmul import simt, vectors
 from inferno.schedule.matmul.contraction import Contraction, Group, oriented
 from inferno.schedule.matmul.parser import parse_contraction
@@ -76,7 +77,7 @@ def candidates(c: Contraction, target: Target, at: At = hint) -> list[tuple[floa
 
 
 def _shapes(c: Contraction, swapped: bool) -> Iterator[ShortVectors]:
-    most = 16 // max(bit_width(a.element) // 8 for a in c.rhs.reads)
+    most = 16 // max(element_bytes(a.element) for a in c.rhs.reads)
     if _beside(c, c.k):
         terms = vectors.lanes_along(c, c.rhs, c.k, most)
         for share in (1, 2, 4, 8, 16, 32):
@@ -122,7 +123,7 @@ _LINE = 128  # bytes of a line of L1, of which a load of a warp takes one a cloc
 def estimate(s: ShortVectors, c: Contraction, target: Target, at: At = hint) -> float:
     """Microseconds: what memory takes, at its rate or the one of the loads under way, or what is issued; they hide each other in part."""
     warps, loads = at(c.B) * ceil(at(c.N) / s.width), s.loads(c.K)
-    size = max(bit_width(a.element) // 8 for a in c.rhs.reads)
+    size = max(element_bytes(a.element) for a in c.rhs.reads)
     each = loads * (s.columns if s.along_k else s.terms)  # loads of a thread
     read = each * (s.terms if s.along_k else s.columns) * size  # bytes of a thread
     lanes = 32 * at(c.N) / (ceil(at(c.N) / s.width) * s.width)  # of a warp that have a column

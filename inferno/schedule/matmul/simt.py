@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, ir, walk
-from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, bit_width, moved_bytes
+from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, moved_bytes
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul.contraction import Contraction, Operand
@@ -160,7 +161,7 @@ def estimate(schedule: Simt, share: float, contraction: Contraction, target: Tar
     slow = {"f32": 1, "f64": 2}.get(str(c.accumulator), 4)
     work = rounds * s.tile_m * s.tile_n * steps * s.tile_k * slow / (128 * CLOCK * share)
     apart = n % 4 != 0
-    ends = (rounds - (0 if apart else 1)) * s.tile_m * s.tile_n * bit_width(c.accumulator) // 8 / (_STORED_APART if apart else _STORED) / CLOCK
+    ends = (rounds - (0 if apart else 1)) * s.tile_m * s.tile_n * element_bytes(c.accumulator) / (_STORED_APART if apart else _STORED) / CLOCK
     # A lone block's loads are not hidden by another block's arithmetic.
     exposed = 0.6 * (steps if s.stages == 1 else _FIRST + 0.25 * steps + _ADDED * rounds * (s.slices > 1))
     memory = moved_bytes(c, at) / MEMORY_RATE

@@ -6,9 +6,10 @@ from functools import cache
 from math import ceil
 from typing import ClassVar
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import CLOCK, bit_width, fastest, moved_bytes
+from inferno.schedule.analysis.cost import CLOCK, fastest, moved_bytes
 from inferno.schedule.matmul import bf16x6, direct, direct_bf16x6, mma, presplit, short_vectors, simt, vectors, wgmma
 from inferno.schedule.matmul.contraction import Contraction, Group, Operand
 from inferno.schedule.matmul.parser import parse_contraction
@@ -150,7 +151,7 @@ def aligned(a: Access, c: Contraction, group: Group, count: int, terms: int) -> 
         if g.runs:
             inner, size = g.strides(a)[-1], g.run_sizes[-1]
             steps += [*g.strides(a)[:-1], *((inner * n,) if size != n else ())]
-    return alignment(steps, max(1, 8 * _PIECE // bit_width(a.element)))
+    return alignment(steps, max(1, _PIECE // element_bytes(a.element)))
 
 
 @cache
@@ -196,7 +197,7 @@ def estimate(s: SmallProducts, c: Contraction, target: Target) -> float:
             found = pieces(a, c, group, count, s.terms)
             loads += units * len(found)
             lines += units * len(found) * _touched(a, lanes, c, _LINE)
-            read += units * sum(n for _, n in found) * bit_width(a.element) / 8
+            read += units * sum(n for _, n in found) * element_bytes(a.element)
     results = s.rows * s.columns
     each = ceil(results / s.share)
     stores = each / _together(s, c)
@@ -228,7 +229,7 @@ Where = tuple[int, int, int, int]
 
 def _touched(a: Access, lanes: list[Where], c: Contraction, together: int) -> int:
     """Lines, or sectors, of so many bytes that a load or store of a warp touches."""
-    size, groups = bit_width(a.element) / 8, [([hint(n) for n in g.run_sizes], [hint(n) for n in g.strides(a)]) for g in (c.batch, c.m, c.n, c.k)]
+    size, groups = element_bytes(a.element), [([hint(n) for n in g.run_sizes], [hint(n) for n in g.strides(a)]) for g in (c.batch, c.m, c.n, c.k)]
     places = (sum(_offset(x, *group) for x, group in zip(lane, groups)) for lane in lanes)
     return len({int(at * size) // together for at in places})
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, ClassVar
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func
-from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, bit_width, fastest, moved_bytes
+from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, fastest, moved_bytes
 from inferno.schedule.matmul import mma, simt, wgmma
 from inferno.schedule.matmul.contraction import Contraction, Group, Operand, aligned_along, oriented
 from inferno.schedule.matmul.parser import parse_contraction
@@ -128,7 +129,7 @@ def steps_are_known(c: Contraction) -> bool:
 
 def _shapes(c: Contraction, rows: int) -> list[Vectors]:
     """Ways to read the long side's factor: 16 bytes at a time, along the terms if it can be."""
-    width = max(bit_width(a.element) // 8 for a in c.rhs.reads)
+    width = max(element_bytes(a.element) for a in c.rhs.reads)
     most = min(16 // width, 8) if rows <= 4 else min(16 // width, 4)  # more sums than that would not fit the registers
     lanes, columns = lanes_along(c, c.rhs, c.k, most), 4 if rows <= 4 else 2
     if lanes * width >= 8:
@@ -199,7 +200,7 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: 
     blocks = at(c.B) * ceil(at(c.M) / s.rows) * ceil(at(c.N) / s.width)
     resident = min(_RESIDENT, _REGISTERS / _registers(s, c, at, factors))
     at_once = target.multiprocessors * min(_MOST, max(1, int(resident / s.threads)))
-    width = bit_width(c.rhs.reads[0].element) // 8
+    width = element_bytes(c.rhs.reads[0].element)
     share = 1 if s.along_k else next(share for bytes_, share in _LINES if s.width * width >= bytes_)
     reading = min(s.threads, max(1, at(c.K) // s.terms))  # of a block's threads
 
@@ -253,7 +254,7 @@ def _lines(s: Vectors, c: Contraction, at: At) -> float:
     in float32, 6.3 of which memory and the products are)."""
     if not s.along_k or s.rows == 1 or not c.k.runs or all(c.k.strides(a)[-1] in (0, 1) for a in c.lhs.reads):
         return 0.0
-    term = s.rows * max(bit_width(a.element) // 8 for a in c.lhs.reads)  # bytes
+    term = s.rows * max(element_bytes(a.element) for a in c.lhs.reads)  # bytes
     return ceil(at(c.K) / (s.depth * s.unroll)) * s.unroll * s.terms * ceil(term / 16) * 32 * min(1.0, s.terms * term / _LINE)
 
 

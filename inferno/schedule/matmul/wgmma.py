@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func
-from inferno.schedule.analysis.cost import At, bit_width, clusters_at_once
+from inferno.schedule.analysis.cost import At, clusters_at_once
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul.contraction import Contraction, oriented
 from inferno.schedule.matmul.parser import parse_contraction
@@ -109,7 +110,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
 
 @kept_with
 def _candidates(c: Contraction, target: Target, at: At, most: int | None) -> list[tuple[float, Wgmma]]:
-    width, found = bit_width(c.lhs.element) // 8, []
+    width, found = element_bytes(c.lhs.element), []
     for rewrite in (True, False):
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite, offset=True)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
@@ -168,13 +169,13 @@ def _sharing_rows(tiling: Tiling, target: Target) -> Iterator[tuple[Wgmma, float
 def copies(s: Wgmma, c: Contraction) -> bool:
     """Whether a kernel in front of it writes a factor anew that is a tensor, and not because its terms lie outermost."""
     plain = not s.swapped and c.lhs.prologue is None and c.rhs.prologue is None
-    tiling = tile_contraction(c, bit_width(c.lhs.element) // 8, only_along_k=False, rewrite=s.rewrite, offset=True) if plain else None
+    tiling = tile_contraction(c, element_bytes(c.lhs.element), only_along_k=False, rewrite=s.rewrite, offset=True) if plain else None
     return tiling is not None and (tiling.lhs.copied or tiling.rhs.copied)
 
 
 def bringing(c: Contraction, target: Target) -> Iterator[tuple[float, Wgmma]]:
     """Schedules with their estimates where what the ends of tiles read is brought."""
-    width = bit_width(c.lhs.element) // 8
+    width = element_bytes(c.lhs.element)
     tiling = None if c.varies else tile_contraction(c, width, only_along_k=width == 4, offset=True)
     if tiling is None or tiling.m.size <= 2 * FEW:
         return
@@ -246,7 +247,7 @@ def _exchanged(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, 
     Tiles fill rounds; where the rows are no multiple of 64 they also have just those.  Windows of images stay the lhs."""
     if c.windows is not None:
         return
-    width, exchanged = bit_width(c.lhs.element) // 8, oriented(c, True)
+    width, exchanged = element_bytes(c.lhs.element), oriented(c, True)
     tiling = tile_contraction(exchanged, width, only_along_k=width == 4, offset=True) if not c.varies and at(c.M) > FEW else None
     if tiling is None or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return

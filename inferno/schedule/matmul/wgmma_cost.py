@@ -3,7 +3,8 @@
 from dataclasses import replace
 from math import ceil
 
-from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, bit_width, clusters_at_once, moved_bytes
+from inferno.element_sizes import bit_width, element_bytes
+from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, clusters_at_once, moved_bytes
 from inferno.schedule.matmul.contraction import Contraction, Operand
 from inferno.schedule.matmul.short_sums import clocks_of_shared_rows, ends_beside, is_short
 from inferno.schedule.matmul.wgmma_schedule import Wgmma, has_few_rows, is_of_bytes, leaves_half
@@ -150,14 +151,14 @@ def _ends(s: Wgmma, c: Contraction, tiling: Tiling, rounds: float, products: flo
 
 def _has_windows(c: Contraction) -> bool:
     """Whether a factor is windows of images, of which that was timed: of 16 bits, whole rows of channels, not in groups."""
-    w, width = c.windows, bit_width(c.lhs.element) // 8
+    w, width = c.windows, element_bytes(c.lhs.element)
     return w is not None and w.group is None and width == 2 and w.shape[-1] * width >= ROW
 
 
 def _row_of_tap(s: Wgmma, c: Contraction) -> float:
     """Clocks of a row that holds channels of one tap, where that is what was timed: window by window, of channels that are no whole rows."""
     w = c.windows
-    channels = 0 if w is None or w.group is not None or s.lhs_rows else w.shape[-1] * bit_width(c.lhs.element) // 8
+    channels = 0 if w is None or w.group is not None or s.lhs_rows else w.shape[-1] * element_bytes(c.lhs.element)
     return row_clocks(channels, s.row) if channels % ROW else 0
 
 
@@ -169,7 +170,7 @@ def row_clocks(bytes_: int, row: int) -> float:
 
 def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At, rounds: float, second: Operand | None) -> float:
     """Clocks of a step along k: the longest of the tensor core's, the copy engine's, those of warps that rewrite, and a copy's way."""
-    width, few = bit_width(c.lhs.element) // 8, has_few_rows(c, tiling, at)
+    width, few = element_bytes(c.lhs.element), has_few_rows(c, tiling, at)
     lhs, rhs = s.sharing
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST) * s.row / ROW
@@ -222,14 +223,14 @@ def estimate(
     """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
     round's results, but no less than memory takes; and the temporaries of operands that are computed first.  With a ``second`` rhs its
     columns are among the ``tiling``'s, and of two sums comes one result."""
-    width = bit_width(c.lhs.element) // 8
+    width = element_bytes(c.lhs.element)
     lhs, rhs = s.sharing
     rounds = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) * max(1, s.parts) / clusters_at_once(s.blocks, target.multiprocessors)
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.  (Of two rhs 5.2, 1024x4096x11008, take as long as 6.)
     rounds = rounds if s.stream and not s.parts else ceil(rounds) if rounds <= 4 or second is not None else rounds + 0.5
     few, depth = has_few_rows(c, tiling, at), s.chunks * s.row // width
     step = _step(s, share, c, tiling, target, at, rounds, second)
-    out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
+    out = sum(element_bytes(d.access.element) for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / STORE_RATE / (1 if second is None else 2)
     short = is_short(c, tiling, at, s.swapped)
     # What of a tile's end is not hidden behind the next one's products.

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
-from inferno.schedule.analysis.cost import MEMORY_RATE, At, bit_width, moved_bytes
+from inferno.element_sizes import bit_width
+from inferno.schedule.analysis.cost import MEMORY_RATE, At, moved_bytes
 from inferno.schedule.matmul.contraction import Contraction, oriented
 from inferno.schedule.matmul.wgmma_cost import estimate
 from inferno.schedule.matmul.wgmma_schedule import Wgmma, deals, fit, splits, streams

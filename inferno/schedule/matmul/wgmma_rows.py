@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, ir, walk
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import CLOCK, bit_width, fastest
+from inferno.schedule.analysis.cost import CLOCK, fastest
 from inferno.schedule.maps.supported import supported_body
 from inferno.schedule.matmul.row_contraction import RowContraction, parse_rows
 from inferno.schedule.matmul.thin import SLOT
@@ -87,7 +88,7 @@ def _schedules(c: RowContraction, tiling: Tiling, target: Target) -> Iterator[Wg
             slot = ((rows or tile_m) + height(tile_n, tiling.rhs.along_k)) * ROW
             chunks = 1 if raw else min(max(1, SLOT // slot), tiling.k_steps(ROW // 2), 8)
             s = WgmmaRows(tile_m, tile_n, 12, tile_m // 64, persistent=split == 1, split=split, lhs_rows=rows, chunks=chunks)
-            if split == 1 or splits(s, tiling, bit_width(c.lhs.element) // 8, target, hint):
+            if split == 1 or splits(s, tiling, element_bytes(c.lhs.element), target, hint):
                 yield s
     if not c.varies and tiling.tiles(64, tile_n) > target.multiprocessors:
         yield WgmmaRows(64, tile_n, 12, 2, pingpong=True)
@@ -112,7 +113,7 @@ def _row_time(s: WgmmaRows, c: RowContraction, tiling: Tiling, target: Target) -
     the others' with ``pingpong``, and about half of them without.  Results by row are no traffic, which the estimate takes them for."""
     rounds = ceil(hint(tiling.tiles(s.tile_m, s.tile_n)) * s.split / target.multiprocessors)
     work = sum(_work(c, step) for step in c.steps if not step.per_row) / _LANES * (1 + (0.1 if s.pingpong else 0.5) * (rounds - 1))
-    stored = sum(bit_width(d.access.element) // 8 for d in c.destinations if c.values[d.source].per_row) / STORE_RATE
+    stored = sum(element_bytes(d.access.element) for d in c.destinations if c.values[d.source].per_row) / STORE_RATE
     return s.tile_m * s.tile_n * (work - stored) / CLOCK
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_tf32
-from inferno.schedule.analysis.cost import At, bit_width, clusters_at_once
+from inferno.schedule.analysis.cost import At, clusters_at_once
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul.contraction import Contraction
@@ -187,7 +188,7 @@ def supported(c: Contraction) -> bool:
 def raw_bytes(s: Wgmma, tiling: Tiling, depth: int) -> tuple[int, int]:
     """Bytes of a raw slot's parts: what the lhs and the rhs are made of, for those that are rewritten in shared memory."""
     return tuple(
-        0 if o.raw is None else rows * depth * bit_width(o.raw.element) // 8
+        0 if o.raw is None else rows * depth * element_bytes(o.raw.element)
         for rows, o in ((s.lhs_height, tiling.lhs), (s.tile_n, tiling.rhs))
     )
 
@@ -200,7 +201,7 @@ def is_of_bytes(tiling: Tiling) -> bool:
 def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | None:
     """``s`` with as many stages as shared memory holds beside raw slots, which are no more; None if that is less than 2, or too few for the
     sums that the blocks of a cluster leave in them."""
-    raw = sum(raw_bytes(s, tiling, s.row // (bit_width(c.lhs.element) // 8)))
+    raw = sum(raw_bytes(s, tiling, s.row // element_bytes(c.lhs.element)))
     rhs = height(s.tile_n, tiling.rhs.along_k, s.panel)
     for stages in range(s.stages, 1, -1):
         slots = min(s.raw, max(2, stages))

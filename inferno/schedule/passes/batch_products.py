@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, func, ir, isolated_copy, linalg, owner, tensor
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, maps, substitute
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_reduction, kinds, maps, substitute
 from inferno.passes.programs import operations_in
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import argument_index, filled
@@ -51,7 +51,7 @@ def take_apart(kernel: func.FuncOp) -> Product | None:
         module = isolated_copy(kernel)
         split_contractions(module)
     function = module.body.operations[0]
-    found = [o for o in operations_in(function) if is_generic(o) and REDUCTION in kinds(o)]
+    found = [o for o in operations_in(function) if is_reduction(o)]
     if len(found) != 1 or len(found[0].results) != 1 or len(inputs(found[0])) != 2:
         return None
     factors = [argument_index(function, v) for v in inputs(found[0])]

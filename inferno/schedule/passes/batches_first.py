@@ -7,17 +7,18 @@ one's results writes one.  Kernels that transpose tensors go over tiles of both 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor, walk
 from inferno.passes.affine import projection
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import (
-    PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, keep_attributes, kinds, loop_sizes, maps, outputs, permuted, use_count,
+    PARALLEL, body, build, clone_body, dims, inputs, is_reduction, keep_attributes, kinds, loop_sizes, maps, outputs, permuted, use_count,
 )
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, main_and_kernels, operations_in, programs, returned, wants_library
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import MEMORY_RATE, accessed_bytes, bit_width, tensor_bytes
+from inferno.schedule.analysis.cost import MEMORY_RATE, accessed_bytes, tensor_bytes
 from inferno.schedule.assign import choose
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_contraction
@@ -95,7 +96,7 @@ def _transposed(kernel: func.FuncOp, target: Target, names: Names) -> _Transpose
 def _only_generic(kernel: func.FuncOp) -> ir.Operation | None:
     """The contraction, where it is all that a kernel is."""
     found = [o for o in operations_in(kernel) if o.name not in ("arith.constant", "tensor.empty", "linalg.fill", "func.return")]
-    if len(found) != 1 or found[0].name != "linalg.generic" or REDUCTION not in kinds(found[0]):
+    if len(found) != 1 or not is_reduction(found[0]):
         return None
     return found[0] if all(v in list(found[0].results) for v in returned(kernel)) else None
 
@@ -113,7 +114,7 @@ def _lies_innermost(access: Access, c: Contraction) -> bool:
 
 def _more(access: Access, c: Contraction) -> float:
     """Bytes of the sectors that a tensor's elements are in, where neighbours that are taken together lie apart, beside its own."""
-    width = bit_width(access.element) // 8
+    width = element_bytes(access.element)
     step = min(access.strides[d] for d, n in enumerate(c.sizes) if n != 1 and d not in c.batch.dims and access.strides[d] > 0) * width
     return accessed_bytes(access, c.sizes) * (min(_SECTOR, step) / width - 1)
 

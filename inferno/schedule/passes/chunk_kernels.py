@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import clone_onto, dim_of, func, ir, isolated_copy, owner, run_upstream, tensor, walk
 from inferno.passes.affine import projection
-from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, kinds, maps, use_count
+from inferno.passes.generics import PARALLEL, dims, inputs, is_elementwise, is_reduction, kinds, maps, use_count
 from inferno.passes.programs import operations_in
 from inferno.passes.shapes import argument_attributes, is_dynamic, reassociation_attribute, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
@@ -76,7 +76,7 @@ def columns_of(kernel: func.FuncOp, count: int) -> dict[int, int] | None:
     """Which arguments of a contraction have a dimension of its columns, and which dimension that is; None where the columns cannot be cut."""
     _, kernel = _apart(kernel)
     generics = _generics(kernel)
-    if sum(REDUCTION in kinds(g) for g in generics) != 1 or REDUCTION not in kinds(generics[0]):
+    if sum(is_reduction(g) for g in generics) != 1 or not is_reduction(generics[0]):
         return None
     found: dict[int, int] = {}
     for generic in generics:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import ir, owner
-from inferno.passes.generics import REDUCTION, is_generic, kinds
+from inferno.passes.generics import is_reduction
 from inferno.passes.programs import VIEWS, anonymous, callee, operations_in, readers, root_of
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.passes.batch_products import Product, take_apart
@@ -69,7 +69,7 @@ class EqualSteps(Rewrite):
         if name not in self.sums:
             kernel = self.kernels.get(name)
             ops = operations_in(kernel) if kernel is not None and may_change(kernel) else []
-            self.sums[name] = sum(is_generic(op) and REDUCTION in kinds(op) for op in ops)
+            self.sums[name] = sum(is_reduction(op) for op in ops)
         return self.sums[name] == 1 and len(call.results) == 1
 
     def product(self, op: ir.Operation | None) -> Product | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inferno.mlir import func, ir, outside_values, owner
 from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.fuse_elementwise import is_cheap
-from inferno.passes.generics import REDUCTION, kinds
+from inferno.passes.generics import is_reduction
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
 from inferno.passes.shapes import is_dynamic
 from inferno.schedule.analysis.cost import example_bytes
@@ -91,13 +91,13 @@ def _boundaries(call: ir.Operation, known: dict[str, list[_Part]]) -> list[str]:
 def _work(operations: Sequence[ir.Operation], generics: Sequence[ir.Operation]) -> str:
     if any(map(_multiplies, generics)):
         return _PRODUCT
-    if any(o.name == "tm_tensor.scan" for o in operations) and any(REDUCTION in kinds(o) for o in generics):
+    if any(o.name == "tm_tensor.scan" for o in operations) and any(is_reduction(o) for o in generics):
         return _OVER_ROWS[2]
     if others := [o for o in operations if o.name not in _PLAIN and o.name != "linalg.generic" and not o.name.startswith("arith.")]:
         return others[0].name.rpartition(".")[2]
     if not generics:
         return "copy"
-    return _OVER_ROWS[2] if len(generics) > 1 else _OVER_ROWS[1] if REDUCTION in kinds(generics[0]) else _OVER_ROWS[0]
+    return _OVER_ROWS[2] if len(generics) > 1 else _OVER_ROWS[1] if is_reduction(generics[0]) else _OVER_ROWS[0]
 
 
 def _multiplies(generic: ir.Operation) -> bool:

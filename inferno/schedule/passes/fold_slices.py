@@ -6,10 +6,10 @@ model's last layer, of some channels, of a view that was given to the program.
 
 from math import prod
 
+from inferno.element_sizes import element_bytes
 from inferno.errors import PassError
 from inferno.mlir import func, ir, owner, tensor, users
 from inferno.passes.programs import callee, keep_precision, operations_in, readers
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.assign import choose
 from inferno.schedule.matmul.contraction import oriented
 from inferno.schedule.matmul.parser import parse_contraction
@@ -69,7 +69,7 @@ def _is_aligned(kernel: func.FuncOp) -> bool:
     offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(part.attributes[n])) for n in ("static_offsets", "static_sizes", "static_strides"))
     begin = sum(o * s for o, s in zip(offsets, strides))
     walked = [s * step for s, step, size in zip(strides, steps, sizes) if size != 1]
-    elements = max(1, 8 * _ALIGNED // bit_width(part.results[0].type.element_type))
+    elements = max(1, _ALIGNED // element_bytes(part.results[0].type.element_type))
     if sizes[-1] == 1:  # of which no vectors are read
         return True
     return walked[-1] == 1 and all(n % elements == 0 for n in (begin, *walked[:-1]))
@@ -165,6 +165,6 @@ def _is_as_good(before: func.FuncOp, kernel: func.FuncOp, target: Target, aligne
 def _copied(kernel: func.FuncOp, schedule: Wgmma) -> int:
     """How many factors the launcher copies for the copy engine."""
     c = oriented(parse_contraction(kernel), schedule.swapped)
-    width = bit_width(c.lhs.element) // 8
+    width = element_bytes(c.lhs.element)
     tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite, offset=True, registers=schedule.registers)
     return tiling.lhs.copied + tiling.rhs.copied

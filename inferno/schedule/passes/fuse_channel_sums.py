@@ -26,7 +26,7 @@ def fuse_channel_sums(module: ir.Module, target: str, always: str = "") -> None:
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         changed, merges = False, Merges(module, kernels)
         for call in calls_in(main):
-            edges = _with_sums(main, call, kernels)
+            edges = _with_sums(call, kernels)
             if edges is not None:
                 before = [kernels[callee(c)] for c in edges.calls]
                 changed |= merges.merge(edges, lambda merged, before=before: _pays(merged, *before, machine, always == "1")) is not None
@@ -35,7 +35,7 @@ def fuse_channel_sums(module: ir.Module, target: str, always: str = "") -> None:
     merge_in(module, merge)
 
 
-def _with_sums(main: func.FuncOp, call: ir.Operation, kernels: dict[str, func.FuncOp]) -> Edges | None:
+def _with_sums(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> Edges | None:
     """A call that may be of sums of columns, behind that of the kernel that makes what is summed; all of this one's results are written."""
     kernel, given = kernels.get(callee(call)), inputs_of(call)
     if not may_change(kernel) or len(given) != 1 or given[0].type.rank < 2 or any(ir.ShapedType(t).rank != 1 for t in kernel.type.results):

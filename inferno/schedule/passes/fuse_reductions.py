@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from inferno.mlir import func, ir, owner, walk
-from inferno.passes.generics import maps
+from inferno.passes.generics import REDUCTION, is_reduction, kinds, maps
 from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.analysis.accesses import iterators, loop_sizes
+from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.passes.calls import in_order, inputs_of
@@ -223,7 +223,7 @@ class _Program(Rewrite):
         if not self.few or (found := self.few.get(pattern(edges))) is None:
             return False
         makers = [owner(root_of(v)) for call in edges.calls for v in inputs_of(call)]
-        if any(m is not None and m not in edges.calls and self.kind(m) == "reduction" for m in makers):
+        if any(m is not None and m not in edges.calls and self.kind(m) == REDUCTION for m in makers):
             return False  # of rows' means, which are one kernel with what follows
         return found < grid_rows.FASTER * sum(cached(self.kernels[callee(call)], self.target) for call in edges.calls)
 
@@ -315,7 +315,7 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
         else:
             calls, found = trial, edges
             made = {r for c in calls for r in c.results}
-            if all(program.kind(c) == "reduction" for c in calls) and not any(root_of(v) in made for c in calls for v in inputs_of(c)):
+            if all(program.kind(c) == REDUCTION for c in calls) and not any(root_of(v) in made for c in calls for v in inputs_of(c)):
                 sums = edges
     return found, sums
 
@@ -333,8 +333,8 @@ def _gives(call: ir.Operation, calls: list[ir.Operation]) -> bool:
 
 def _is_short(kernel: func.FuncOp) -> bool:
     """Whether a kernel's sums have so few terms that a row's threads, which add in float32, are as accurate as parts that are added in float64."""
-    generics = [op for op in walk(kernel, "linalg.generic") if "reduction" in iterators(op)]
-    return all(hint(product(s for s, k in zip(loop_sizes(op), iterators(op)) if k == "reduction")) <= _SHORT for op in generics)
+    generics = [op for op in walk(kernel, "linalg.generic") if is_reduction(op)]
+    return all(hint(product(s for s, k in zip(loop_sizes(op), kinds(op)) if k == REDUCTION)) <= _SHORT for op in generics)
 
 
 def _takes(program: _Program, found: Edges | None, joined: Edges, call: ir.Operation) -> bool:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 from inferno.mlir import func, ir
+from inferno.passes.generics import is_reduction
 from inferno.passes.programs import FREEZE, callee, readers
-from inferno.schedule.analysis.accesses import iterators
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul import direct, wgmma_rows
@@ -124,7 +124,7 @@ def _begins(call: ir.Operation, kernel: func.FuncOp) -> bool:
     type_ = call.results[0].type
     if type_.rank < 2 or type_.is_dynamic_dim(type_.rank - 1) or type_.shape[-1] > wgmma_rows.WIDEST:
         return False
-    return any(o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation) for o in kernel.entry_block.operations)
+    return any(is_reduction(o.operation) for o in kernel.entry_block.operations)
 
 
 def _is_copied(c: Contraction) -> bool:

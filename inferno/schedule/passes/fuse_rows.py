@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.generics import maps
+from inferno.passes.generics import REDUCTION, input_count, kinds, maps
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, root_of
-from inferno.schedule.analysis.accesses import iterators, loop_sizes
+from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.cpu.library import choose as choose_library
 from inferno.schedule.passes.edges import edges_of
 from inferno.schedule.passes.merge_calls import joint_kernel, replace_calls
@@ -68,20 +68,20 @@ def _read(kernel: func.FuncOp, target: str) -> _Kernel | None:
     generics = [o for o in operations if o.name == "linalg.generic"]
     if len(generics) != 1 or any(o.name not in _BESIDES for o in operations if o != generics[0]) or "inferno.schedule" in kernel.attributes:
         return None
-    generic, kinds, sizes = generics[0], iterators(generics[0]), loop_sizes(generics[0])
+    generic, kind, sizes = generics[0], kinds(generics[0]), loop_sizes(generics[0])
     if sizes is None or any(not isinstance(s, int) for s in sizes) or 0 in sizes or choose_library(kernel, find_target(target)) is not None:
         return None
     if any(isinstance(v.type, ir.RankedTensorType) for o in walk(generic) if o != generic for v in o.operands):
         return None
-    reduction = math.prod(s for s, k in zip(sizes, kinds) if k == "reduction")
-    reduces = "reduction" in kinds
+    reduction = math.prod(s for s, k in zip(sizes, kind) if k == REDUCTION)
+    reduces = REDUCTION in kind
     if reduces and reduction < SHORTEST:
         return None
     found: dict[int, frozenset[int]] = {}
-    first = maps(generic)[len(generic.operands) - len(generic.results)].results
+    first = maps(generic)[input_count(generic)].results
     for rank in range(1, len(first) + 1):
         loops = [_position(e) for e in first[:rank]]
-        if None in loops or any(kinds[d] == "reduction" for d in loops):
+        if None in loops or any(kind[d] == REDUCTION for d in loops):
             break
         rows = math.prod(sizes[d] for d in loops)
         inside = math.prod(sizes) // rows

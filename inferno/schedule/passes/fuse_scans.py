@@ -5,8 +5,8 @@ results, one behind if it needs nothing that waits for the group.  That always p
 """
 
 from inferno.mlir import func, ir, owner, walk
+from inferno.passes.generics import is_reduction
 from inferno.passes.programs import callee, readers, root_of
-from inferno.schedule.analysis.accesses import iterators
 from inferno.schedule.passes.calls import generics_of, inputs_of, is_open, places_in
 from inferno.schedule.passes.edges import Edges, edges_by_symbols, waits
 from inferno.schedule.passes.merge_calls import defer, joint_name, merged_kernel, replace_calls
@@ -88,4 +88,4 @@ def _next(kernels: dict[str, func.FuncOp], calls: list[ir.Operation], refused: s
 def _is_map(kernels: dict[str, func.FuncOp], call: ir.Operation) -> bool:
     kernel = kernels.get(callee(call)) if call.name == "func.call" else None
     generics = generics_of(kernel) if is_open(kernel) else []
-    return len(generics) == 1 and "reduction" not in iterators(generics[0])
+    return len(generics) == 1 and not is_reduction(generics[0])

@@ -7,9 +7,9 @@ does.  It is done where that is estimated to be faster for all of them together.
 from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, walk
+from inferno.passes.generics import is_reduction
 from inferno.passes.programs import callee, readers, root_of
 from inferno.passes.shapes import function_of
-from inferno.schedule.analysis.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.composite import one_block
 from inferno.schedule.passes.calls import inputs_of, places_in
@@ -135,5 +135,5 @@ def _fuse(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
 
 def _apart(kernel: func.FuncOp, target: Target) -> float:
     """Microseconds of a kernel by itself: of several operations on rows those with their reductions."""
-    reductions = sum("reduction" in iterators(o) for o in walk(kernel, "linalg.generic"))
+    reductions = sum(is_reduction(o) for o in walk(kernel, "linalg.generic"))
     return alone(kernel, target) + _LEVEL * max(0, reductions - 1)

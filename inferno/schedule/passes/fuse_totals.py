@@ -21,8 +21,8 @@ from inferno.target import Target
 
 def fuse_totals(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for fusing wherever that can be."""
-    def rewrite(main: func.FuncOp, kernels: dict[str, func.FuncOp], found: Total, machine: Target) -> bool:
-        return any(_fuse(module, main, kernels, found, made, machine, always == "1") for made in _makers(found, kernels))
+    def rewrite(kernels: dict[str, func.FuncOp], found: Total, machine: Target) -> bool:
+        return any(_fuse(module, kernels, found, made, machine, always == "1") for made in _makers(found, kernels))
 
     rewrite_totals(module, target, rewrite)
 
@@ -34,7 +34,7 @@ def _makers(found: Total, kernels: dict[str, func.FuncOp]) -> list[ir.Operation]
 
 
 def _fuse(
-    module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], found: Total, maker: ir.Operation, target: Target, always: bool,
+    module: ir.Module, kernels: dict[str, func.FuncOp], found: Total, maker: ir.Operation, target: Target, always: bool,
 ) -> bool:
     """Let ``maker`` have the rows' totals, if that pays; whether it does."""
     before = rows.read(kernels[callee(maker)], target)

@@ -9,12 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import clone_onto, dim_of, func, ir, owner, tensor, walk
 from inferno.passes.affine import projection, renumber
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
+from inferno.passes.generics import (
+    PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, is_reduction, kinds, maps, outputs, substitute, yielded,
+)
 from inferno.passes.programs import VIEWS, callee, operations_in, readers, whole_of
 from inferno.schedule.analysis.accesses import loop_sizes
-from inferno.schedule.analysis.cost import KERNEL_RATE, bit_width, count_bytes
+from inferno.schedule.analysis.cost import KERNEL_RATE, count_bytes
 from inferno.schedule.maps.elementwise import choose
 from inferno.schedule.maps.gathers import gathered
 from inferno.schedule.maps.pointwise import parse_pointwise
@@ -96,7 +99,7 @@ def _parts(kernel: func.FuncOp | None, target: Target, always: bool, scanned: bo
     counted = _vectors(generic, _COUNTED, counted=True)
     for loops in sorted({v.loops for v in counted.values()}, key=lambda d: -prod(sizes[i] for i in d)):
         parts = {value: v for value, v in counted.items() if v.loops == loops}
-        again = prod(sizes) * sum(bit_width(v.type) // 8 for v in parts)
+        again = prod(sizes) * sum(element_bytes(v.type) for v in parts)
         if always or _pays(bytes_, generic, parts, prod(sizes), _shared(kernel, loops, target), target, again):
             return [(generic, parts)]
     return []
@@ -123,7 +126,7 @@ def _with_points(kernel: func.FuncOp) -> ir.Operation | None:
         if len(generic.results) != len(kernel.type.results) or outputs(generic) != places or list(operations[-1].operands) != list(generic.results):
             return None
     else:
-        reductions = [o for o in structured if o.name == "linalg.generic" and REDUCTION in kinds(o)]
+        reductions = [o for o in structured if is_reduction(o)]
         others = [o for o in structured if o.name != "linalg.fill" and o not in reductions]
         if len(reductions) != 1 or len(others) > 1 or not all(is_elementwise(o) for o in others):
             return None
@@ -206,7 +209,7 @@ def _pays(bytes_: int, generic: ir.Operation, parts: dict[ir.Value, _Value], poi
 def _written(generic: ir.Operation, parts: dict[ir.Value, _Value]) -> int:
     """Bytes of what is computed apart."""
     sizes = loop_sizes(generic)
-    return sum(prod(sizes[d] for d in part.loops) * bit_width(value.type) // 8 for value, part in parts.items())
+    return sum(prod(sizes[d] for d in part.loops) * element_bytes(value.type) for value, part in parts.items())
 
 
 def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: ir.Operation, parts: dict[ir.Value, _Value]) -> None:

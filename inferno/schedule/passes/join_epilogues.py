@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from inferno.mlir import erase_dead, func, ir, isolated_copy, linalg, run_upstream, tensor
 from inferno.passes.contraction import zero_start
-from inferno.passes.generics import Operands, PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps, substitute
+from inferno.passes.generics import (
+    Operands, PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, is_reduction, kinds, maps, substitute,
+)
 from inferno.passes.programs import operations_in
 from inferno.passes.size_values import sizes
 from inferno.passes.split_contractions import split_contractions
@@ -42,7 +44,7 @@ def join_epilogues(kernel: func.FuncOp) -> func.FuncOp | None:
 
 def _join(kernel: func.FuncOp) -> bool:
     generics = [o for o in operations_in(kernel) if o.name == "linalg.generic"]
-    sums = [g for g in generics if REDUCTION in kinds(g)]
+    sums = [g for g in generics if is_reduction(g)]
     if len(sums) not in (1, 2) or sums[0].results[0].type != sums[-1].results[0].type or any(len(s.results) != 1 or zero_start(s) is None for s in sums):
         return False
     type_ = sums[0].results[0].type

@@ -1,8 +1,9 @@
 """What kernels of ``fuse-reductions`` and passes like it do, and take by themselves."""
 
 from inferno.mlir import func, ir, users, walk
+from inferno.passes.generics import REDUCTION, is_reduction, kinds
 from inferno.passes.programs import operations_in
-from inferno.schedule.analysis.accesses import iterators, loop_sizes
+from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes, example_bytes, extracted_bytes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.passes.calls import generics_of
@@ -22,16 +23,16 @@ def kind_of(kernel: func.FuncOp, whole: bool = False) -> str | None:
         return None if any(o.operation.name == "linalg.generic" for o in kernel.entry_block.operations) else "scan"
     generics = generics_of(kernel)
     if whole and len(generics) > 1:
-        generics = [g for g in generics if "reduction" in iterators(g)]
+        generics = [g for g in generics if is_reduction(g)]
     if not generics and len(walk(kernel, "linalg.copy")) == 1 and ATTRIBUTE not in kernel.attributes:
         return "copy"
     if len(generics) != 1 or ATTRIBUTE in kernel.attributes or has_sized_tables(kernel):
         return None
-    sizes, kinds = loop_sizes(generics[0]), iterators(generics[0])
+    sizes, kind = loop_sizes(generics[0]), kinds(generics[0])
     others = [a for a in kernel.entry_block.arguments if not isinstance(a.type, (ir.RankedTensorType, ir.IndexType))]
     if sizes is None or others:
         return None
-    return "reduction" if any(k == "reduction" and s != 1 for k, s in zip(kinds, sizes)) else "map"
+    return "reduction" if any(k == REDUCTION and s != 1 for k, s in zip(kind, sizes)) else "map"
 
 
 def alone(kernel: func.FuncOp, target: Target) -> float:

@@ -12,7 +12,7 @@ stay apart.  Sizes that vary are those of the program: equal loops are of the sa
 from dataclasses import dataclass, field, replace
 
 from inferno.mlir import func, ir, walk
-from inferno.passes.generics import REDUCTION, body, inputs, is_elementwise, kinds, maps
+from inferno.passes.generics import body, inputs, is_elementwise, is_reduction, kinds, maps
 from inferno.passes.programs import callee, operations_in, readers, root_of, whole_of
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.assign import is_for
@@ -106,7 +106,7 @@ def _kind(kernel: func.FuncOp | None, target: Target) -> str | None:
         (generic,) = generics
         own = maps(generic)[len(inputs(generic)):]
         return "map" if inputs(generic) and all(m == own[0] for m in own) and not walk(generic, "tensor.extract", "scf.if") else None
-    found = reductions.planned(kernel, target) if any(REDUCTION in kinds(g) for g in generics) else None
+    found = reductions.planned(kernel, target) if any(is_reduction(g) for g in generics) else None
     if found is None or found[0].extremum is not None or found[0].exponentials is not None or walk(kernel, "tensor.extract"):
         return None
     return "sums" if is_for("reductions", kernel, target) else None
@@ -132,7 +132,7 @@ def _apart(kernel: func.FuncOp, target: Target) -> float:
 def _unite(kernel: func.FuncOp) -> bool:
     """Let a kernel be maps, then one operation of all sums, then at most one of what is behind these; whether that can be."""
     generics = generics_of(kernel)
-    sums, behind = [g for g in generics if REDUCTION in kinds(g)], []
+    sums, behind = [g for g in generics if is_reduction(g)], []
     made = {r for g in sums for r in g.results}
     for g in generics:
         if any(whole_of(v) in made for v in inputs(g)):

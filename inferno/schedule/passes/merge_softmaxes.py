@@ -12,11 +12,11 @@ logsumexp of 20000x512 in bf16 19.9 and 11.2.  But where a block's rows are in r
 
 from math import inf, prod
 
+from inferno.element_sizes import bit_width
 from inferno.mlir import arith, clone_onto, func, ir, is_read, linalg, math, owner, tensor, users
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, maps
+from inferno.passes.generics import PARALLEL, body, build, inputs, is_reduction, kinds, maps
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import loop_sizes
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.passes.calls import empty_like, generics_of, in_order, inputs_of, may_change, new_kernel, tell_sources
 from inferno.schedule.passes.edges import Edges, edges_of, wait_for_each_other
 from inferno.schedule.passes.kernel_times import alone
@@ -159,7 +159,7 @@ def _large(call: ir.Operation, count: int) -> set[ir.Value]:
 
 
 def _reduces(kernel: func.FuncOp) -> bool:
-    return any(REDUCTION in kinds(g) for g in generics_of(kernel))
+    return any(is_reduction(g) for g in generics_of(kernel))
 
 
 def _computing_time(kernel: func.FuncOp, target: Target) -> float:

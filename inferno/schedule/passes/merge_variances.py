@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, constant_number, func, ir, linalg, owner, tensor, users
-from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, is_generic, kinds, maps, outputs, yielded
+from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, is_generic, is_reduction, kinds, maps, outputs, yielded
 from inferno.passes.programs import callee, operations_in, root_of
 from inferno.passes.shapes import argument_attributes, function_of, number, symbol_arguments
 from inferno.passes.size_values import materialise, sizes
@@ -115,7 +115,7 @@ def _sum(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Sum | None:
     if len(generic.results) != 1 or str(generic.results[0].type.element_type) != "f32" or any(not isinstance(v, ir.BlockArgument) for v in given):
         return None
     start, last = filled(outputs(generic)[0]), owner(yielded(generic)[0])
-    if start is None or ir.FloatAttr(start).value != 0 or last is None or last.name != "arith.addf" or all(k == PARALLEL for k in kinds(generic)):
+    if start is None or ir.FloatAttr(start).value != 0 or last is None or last.name != "arith.addf" or not is_reduction(generic):
         return None
     running = block.arguments[len(given)]
     terms = [v for v in last.operands if v != running]

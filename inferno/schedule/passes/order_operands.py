@@ -8,14 +8,15 @@ And so does the smaller factor of a batch of products of one row (``batch_sums.p
 from dataclasses import dataclass, replace
 from math import prod
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import clone_onto, func, ir, tensor, walk
 from inferno.passes.affine import projection
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, kinds, loop_sizes, maps, outputs, use_count
+from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, is_reduction, kinds, loop_sizes, maps, outputs, use_count
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, frozen_weights, programs, root_of, wants_library
-from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width, fastest, moved_bytes
+from inferno.schedule.analysis.cost import MEMORY_RATE, fastest, moved_bytes
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul import wgmma, wgmma_schedule
@@ -93,7 +94,7 @@ def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -
     c = parse_contraction(kernel)
     if c is None or c.varies or None in (c.lhs.access, c.rhs.access) or c.lhs.access.argument == c.rhs.access.argument:
         return None
-    op = next((o for o in walk(kernel, "linalg.generic") if REDUCTION in kinds(o)), None)
+    op = next((o for o in walk(kernel, "linalg.generic") if is_reduction(o)), None)
     if op is not None and (found := _beside_batch(kernel, op, target)) is not None:
         found[0].attributes["sym_name"] = ir.StringAttr.get(names.unique(found[0].name.value))
         return found
@@ -115,7 +116,7 @@ def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -
 
 def _ordering(kernel: func.FuncOp, order: _Order) -> float:
     """Microseconds of what makes the factor that a kernel takes in its order."""
-    return _LAUNCH + 2 * prod(order.shape) * bit_width(kernel.type.inputs[order.number].element_type) / 8 / MEMORY_RATE
+    return _LAUNCH + 2 * prod(order.shape) * element_bytes(kernel.type.inputs[order.number].element_type) / MEMORY_RATE
 
 
 def _beside_batch(kernel: func.FuncOp, op: ir.Operation, target: Target) -> tuple[func.FuncOp, _Order] | None:
@@ -156,7 +157,7 @@ def _most(kernel: func.FuncOp, c: Contraction, target: Target, library: bool) ->
 
 def _transposes(c: Contraction) -> bool:
     """Whether tiles of a factor would be transposed in shared memory."""
-    width = bit_width(c.lhs.element) // 8
+    width = element_bytes(c.lhs.element)
     if width != 4:
         return False
     tilings = {rewrite: tile_contraction(c, width, only_along_k=True, rewrite=rewrite) for rewrite in (True, False)}

@@ -9,6 +9,7 @@ piece, which is inserted as well.
 from dataclasses import dataclass, field
 from math import prod
 
+from inferno.element_sizes import element_bytes
 from inferno.errors import PassError
 from inferno.mlir import clone_onto, erase_dead, func, ir, is_read, owner, tensor, walk
 from inferno.passes.generics import body, inputs, is_elementwise, maps, use_count, yielded
@@ -17,7 +18,7 @@ from inferno.passes.shapes import reassociation_attribute, row_major
 from inferno.schedule.analysis.accesses import placed
 from inferno.schedule.assign import choose
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, bit_width, tensor_bytes
+from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, tensor_bytes
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.calls import generics_of, inputs_of, new_kernel, tell_sources
 from inferno.schedule.passes.rewrite import Rewrite, rewrite_calls
@@ -142,7 +143,7 @@ def _read(kernel: func.FuncOp | None) -> _Concatenation | None:
     stack = stack_of(generic)
     if stack is None or stack.inner or any(n != 1 for n in stack.shape[:stack.dim]):
         return None
-    line = prod(stack.shape[stack.dim + 1:]) * bit_width(generic.results[0].type.element_type) // 8
+    line = prod(stack.shape[stack.dim + 1:]) * element_bytes(generic.results[0].type.element_type)
     if any(b * line % _ALIGNED for b in stack.begins):
         return None
     pieces = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from inferno.mlir import clone_onto, erase_dead, func, ir, owner, tensor, walk
-from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds, outputs
+from inferno.passes.generics import inputs, is_elementwise, is_generic, is_reduction, outputs
 from inferno.passes.programs import VIEWS, callee, operations_in, returned
 from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.assign import generator_for
@@ -102,7 +102,7 @@ class _Program(Rewrite):
 
 def _making(kernel: func.FuncOp, number: int) -> _Made | None:
     """How a kernel that reduces makes a result by elementwise operations; None where it needs anything else than its arguments and numbers of rows."""
-    if not any(REDUCTION in kinds(g) for g in generics_of(kernel)):
+    if not any(is_reduction(g) for g in generics_of(kernel)):
         return None
     value, given = returned(kernel)[number], len(kernel.type.inputs) - len(kernel.type.results)
     few = prod(value.type.shape) // _LITTLE

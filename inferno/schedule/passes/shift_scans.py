@@ -5,9 +5,10 @@ part of its kernel (``fuse-scans``), what gathers them behind it would wait for 
 """
 
 from inferno.mlir import constant_number, func, ir, owner, walk
+from inferno.passes.generics import is_reduction
 from inferno.passes.places import place_of
 from inferno.passes.programs import callee, readers, root_of
-from inferno.schedule.analysis.accesses import filled, iterators
+from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.passes.calls import inputs_of
 from inferno.schedule.passes.rewrite import merge_in, rewrite_calls
@@ -59,7 +60,7 @@ def _joins(kernels: dict[str, func.FuncOp], call: ir.Operation) -> bool:
     if kernel is None or any(u != call for r in maker.results for u in readers(r)):
         return False
     generics = [g for g in walk(kernel, "linalg.generic") if filled(g.results[0]) is None]
-    return len(generics) == 1 and "reduction" not in iterators(generics[0])
+    return len(generics) == 1 and not is_reduction(generics[0])
 
 
 def _shifts(kernel: func.FuncOp | None, dim: int, nothing: float) -> bool:

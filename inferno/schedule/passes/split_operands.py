@@ -8,9 +8,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from math import inf
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import clone_onto, func, ir, isolated_copy, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, maps, permuted, substitute
+from inferno.passes.generics import (
+    body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, is_reduction, kinds, maps, permuted, substitute,
+)
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import anonymous, callee, keep_precision, operations_in, programs, readers, root_of
@@ -18,7 +21,7 @@ from inferno.passes.shapes import function_of, shape
 from inferno.passes.size_values import mixed
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import sink_constants
-from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width
+from inferno.schedule.analysis.cost import MEMORY_RATE
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.matmul.parser import parse_contraction
@@ -50,7 +53,7 @@ class _Split:
         if not joins:
             return elementwise_time(self.maker)
         (factor,) = self.maker.type.results
-        return product(factor.shape) * bit_width(factor.element_type) / 8 / MEMORY_RATE
+        return product(factor.shape) * element_bytes(factor.element_type) / MEMORY_RATE
 
 
 def split_operands(module: ir.Module, target: str, always: str = "") -> None:
@@ -109,7 +112,7 @@ def _reduces(kernel: func.FuncOp | None) -> bool:
     if not may_change(kernel):
         return False
     c = parse_contraction(kernel)
-    return (c is None or c.is_reduction) and any(REDUCTION in kinds(op) for op in walk(kernel, "linalg.generic"))
+    return (c is None or c.is_reduction) and any(is_reduction(op) for op in walk(kernel, "linalg.generic"))
 
 
 def _text(maker: func.FuncOp) -> str:
@@ -177,7 +180,7 @@ def _makes_factor(op: ir.Operation) -> bool:
     if any(not isinstance(v, ir.BlockArgument) for v in inputs(op)):
         return False
     readers = list(users(op.results[0]))
-    return len(readers) == 1 and is_generic(readers[0]) and REDUCTION in kinds(readers[0]) and sink_constants(op)
+    return len(readers) == 1 and is_reduction(readers[0]) and sink_constants(op)
 
 
 def _kept(kernel: func.FuncOp, made: ir.Operation) -> tuple[int, ...]:

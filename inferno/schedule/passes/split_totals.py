@@ -8,7 +8,7 @@ reads both tensors once.  ``fuse-totals`` does so later, for what goes over rows
 from math import prod
 
 from inferno.mlir import func, ir, owner
-from inferno.passes.generics import REDUCTION, dims, inputs, kinds, maps
+from inferno.passes.generics import dims, inputs, is_reduction, maps
 from inferno.passes.programs import callee, root_of
 from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.passes.calls import generics_of, inputs_of
@@ -22,7 +22,7 @@ _DEPTH = 4  # maps between what rows come to and what is made of it
 
 def split_totals(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
-    def rewrite(main: func.FuncOp, kernels: dict[str, func.FuncOp], found: Total, machine: Target) -> bool:
+    def rewrite(kernels: dict[str, func.FuncOp], found: Total, machine: Target) -> bool:
         leading = _rows(found, kernels, machine)
         if leading is None:
             return False
@@ -55,6 +55,6 @@ def _reduces(value: ir.Value, kernels: dict[str, func.FuncOp], rows: int, depth:
     kernel = kernels.get(callee(call)) if call is not None and call.name == "func.call" else None
     if kernel is None or not value.type.has_static_shape or prod(value.type.shape) != rows:
         return False
-    if any(REDUCTION in kinds(g) for g in generics_of(kernel)):
+    if any(is_reduction(g) for g in generics_of(kernel)):
         return True
     return depth > 0 and any(isinstance(v.type, ir.RankedTensorType) and _reduces(v, kernels, rows, depth - 1) for v in inputs_of(call))

@@ -60,7 +60,7 @@ def find_total(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> Total | N
     return Total(call, kernel, generic, last, running, casts)
 
 
-def rewrite_totals(module: ir.Module, target: str, rewrite: Callable[[func.FuncOp, dict[str, func.FuncOp], Total, Target], bool]) -> None:
+def rewrite_totals(module: ir.Module, target: str, rewrite: Callable[[dict[str, func.FuncOp], Total, Target], bool]) -> None:
     """Let ``rewrite`` put something in the place of each total of ``@main``, which it says whether it did; nothing for the CPU."""
     machine = find_target(target)
     if machine.kind != "nvptx":
@@ -69,7 +69,7 @@ def rewrite_totals(module: ir.Module, target: str, rewrite: Callable[[func.FuncO
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         def replace(call: ir.Operation) -> bool:
             found = find_total(call, kernels)
-            return found is not None and rewrite(main, kernels, found, machine)
+            return found is not None and rewrite(kernels, found, machine)
 
         return rewrite_calls(main, replace)
 

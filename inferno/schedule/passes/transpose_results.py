@@ -11,7 +11,7 @@ from collections.abc import Collection
 from math import prod
 
 from inferno.mlir import func, ir, owner, tensor, users
-from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, maps, outputs
+from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, is_generic, is_reduction, kinds, maps, outputs
 from inferno.passes.programs import operations_in
 from inferno.passes.reorderings import Reordering, reorder
 from inferno.schedule.analysis.accesses import filled, loop_sizes
@@ -76,7 +76,7 @@ def _copy_for_caller(value: ir.Value) -> None:
 def _reads_along(operations: list[ir.Operation]) -> bool:
     """Whether what reduces arguments, or else what reduces anything first, goes over rows, which are not long, whose neighbours in memory are theirs."""
     found: dict[bool, list[bool]] = {True: [], False: []}
-    for op in (o for o in operations if is_generic(o) and any(k != PARALLEL for k in kinds(o))):
+    for op in (o for o in operations if is_reduction(o)):
         sizes = loop_sizes(op)
         if any(not isinstance(n, int) for n in sizes) or prod(n for n, k in zip(sizes, kinds(op)) if k != PARALLEL) > _SHORT:
             return False

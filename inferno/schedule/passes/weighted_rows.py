@@ -7,7 +7,7 @@ Rows have the sum, and then what is made of it; what the vector is made of is co
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.fuse_elementwise import fuse
-from inferno.passes.generics import REDUCTION, inputs, is_elementwise, kinds, only_user
+from inferno.passes.generics import inputs, is_elementwise, is_reduction, kinds, only_user
 from inferno.passes.split_contractions import split_contractions
 
 
@@ -15,7 +15,7 @@ def take_apart(kernel: func.FuncOp) -> None:
     """Rewrite a kernel's function."""
     split_contractions(kernel, ended=True)
     for op in walk(kernel, "linalg.generic"):
-        while REDUCTION in kinds(op) and (number := _weights(op)) is not None:
+        while is_reduction(op) and (number := _weights(op)) is not None:
             producer = owner(inputs(op)[number])
             new = fuse(producer, op, number)
             if new is None:

@@ -3,9 +3,10 @@
 Its neighbours in memory belong to different sums, of one term each, which is what reductions read by whole vectors; tiles of results would turn or copy it.
 """
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import CLOCK, bit_width
+from inferno.schedule.analysis.cost import CLOCK
 from inferno.schedule.matmul import vectors
 from inferno.schedule.matmul.contraction import Contraction, Group, oriented
 from inferno.schedule.matmul.parser import parse_contraction
@@ -52,7 +53,7 @@ def estimate(s: reductions.Reductions, c: ReductionKernel, target: Target) -> fl
     """Microseconds: what memory takes, or the arithmetic, or the lines of L1 that loads touch, where the smaller factor's neighbours are apart."""
     inner = c.points[-1][-1]
     sources = {a for a in c.sources if a is not None}
-    lines = sum(min(1.0, max(abs(a.strides[inner]), 1 / (s.vector * 32)) * bit_width(a.element) / 8 / _LINE) for a in sources)
+    lines = sum(min(1.0, max(abs(a.strides[inner]), 1 / (s.vector * 32)) * element_bytes(a.element) / _LINE) for a in sources)
     terms = c.count * c.length
     touched = terms * lines / (target.multiprocessors * CLOCK)
     return max(reductions.estimate(s, c, target), touched, busy(terms * body_instructions(c.generic), target))

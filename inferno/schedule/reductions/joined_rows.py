@@ -9,9 +9,9 @@ from dataclasses import replace
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import walk
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.symbolic import alignment, hint, is_multiple
 from inferno.target import WARP
@@ -67,7 +67,7 @@ def joined(own: "Reductions", c: ReductionKernel, vector: int, unroll: int) -> "
 
 def _under_way(c: ReductionKernel, vector: int) -> int:
     """Vectors of all tensors that a thread reads at once."""
-    each = {(a.argument, a.offset): bit_width(a.element) // 8 for a in c.sources if a is not None and is_joined(a, c)}
+    each = {(a.argument, a.offset): element_bytes(a.element) for a in c.sources if a is not None and is_joined(a, c)}
     return max(1, _UNDER_WAY // (vector * max(1, sum(each.values()))))
 
 
@@ -78,7 +78,7 @@ def words(c: ReductionKernel) -> int:
 
 def _is_aligned(at: Access, c: ReductionKernel, rows: int, vector: int) -> bool:
     """Whether vectors, or their pieces of 16 bytes, begin at multiples of these where so many rows begin."""
-    others, wanted = [at.strides[run[-1]] for run in (*c.points[:-1], *c.terms[:-1])], min(vector, 128 // bit_width(at.element))
+    others, wanted = [at.strides[run[-1]] for run in (*c.points[:-1], *c.terms[:-1])], min(vector, 16 // element_bytes(at.element))
     return alignment((at.offset, rows * c.inner, *others), wanted) >= wanted
 
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import gcd, prod
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import ir
 from inferno.schedule.analysis.accesses import Access, given_sizes
 from inferno.schedule.analysis.combiners import Combiner
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.reductions.exponential_sums import ExponentialSum
 from inferno.schedule.reductions.extrema import Extremum
 from inferno.schedule.reductions.uncoalesced_terms import uncoalesced_time
@@ -94,4 +94,4 @@ class ReductionKernel:
     def bytes(self) -> int:
         """The narrowest element that differs from neighbour to neighbour."""
         inner = (self.terms if self.along else self.points)[-1][-1]
-        return min((bit_width(a.element) // 8 for a in (*self.sources, *self.reads) if a is not None and a.strides[inner]), default=4)
+        return min((element_bytes(a.element) for a in (*self.sources, *self.reads) if a is not None and a.strides[inner]), default=4)

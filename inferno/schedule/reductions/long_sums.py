@@ -4,9 +4,9 @@ So are sums of scaled rows that a user wrote as such, whose results are float32:
 none of 1.2e-7).
 """
 
+from inferno.element_sizes import bit_width
 from inferno.mlir import func, walk
 from inferno.passes.contraction import is_exact
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.matmul import vectors
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_contraction

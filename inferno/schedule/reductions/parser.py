@@ -6,11 +6,11 @@ from itertools import takewhile
 from math import prod
 
 from inferno.mlir import arith, func, ir, is_read, isolated_copy, users, walk
-from inferno.passes.generics import dims, maps
+from inferno.passes.generics import REDUCTION, dims, input_count, is_reduction, kinds, maps, outputs
 from inferno.passes.programs import VIEWS, operations_in, returned
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import (
-    Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants,
+    Access, access, argument_index, destination_index, filled, knows_arguments, loop_sizes, merge, placed, sink_constants,
 )
 from inferno.schedule.analysis.affine_extracts import read_by_maps
 from inferno.schedule.analysis.chosen_terms import chosen_together, table_accesses
@@ -57,7 +57,7 @@ def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
     operations = operations_in(kernel)
     if any(o.name not in _OTHERS for o in operations):
         return None
-    if not any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations):
+    if not any(is_reduction(o) for o in operations):
         return None
     return _read(kernel)
 
@@ -97,12 +97,12 @@ def _reduced(kernel: func.FuncOp) -> _Reduced | None:
     """The reductions of a kernel as one; None if they are none, or cannot be one."""
     operations = operations_in(kernel)
     generics = [o for o in operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
-    front = list(takewhile(lambda g: "reduction" not in iterators(g), generics))
+    front = list(takewhile(lambda g: not is_reduction(g), generics))
     generics = generics[len(front):]
     after = generics.pop() if len(generics) == 2 and _is_after(generics[1], generics[0]) else None
     if not generics:  # of constants alone
         return None
-    if any("reduction" not in iterators(g) or not supported_body(g) for g in generics):
+    if any(not is_reduction(g) or not supported_body(g) for g in generics):
         return None
     generics = [read_by_maps(generics[0], every=True)] if len(generics) == 1 else generics
     if not all(sink_constants(g, tables=True) for g in generics):
@@ -130,16 +130,16 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     if found is None:
         return None
     generic, count, after = found.generic, found.count, found.after
-    sizes, kinds, all_maps = loop_sizes(generic), iterators(generic), maps(generic)
+    sizes, kind, all_maps = loop_sizes(generic), kinds(generic), maps(generic)
     if sizes is None or 0 in sizes:
         return None
-    inputs = len(generic.operands) - len(generic.results)
-    loops = [d for d in range(len(sizes)) if kinds[d] == "reduction" and sizes[d] != 1]
+    inputs = input_count(generic)
+    loops = [d for d in range(len(sizes)) if kind[d] == REDUCTION and sizes[d] != 1]
     own, beside = all_maps[inputs:inputs + count], all_maps[inputs + count:]
     made = list(zip(generic.results, own)) if after is None else [(r, own[0]) for r in after.results]
-    if any(kinds[d] == "reduction" and sizes[d] != 1 for m in own for d in dims(m) or ()):
+    if any(kind[d] == REDUCTION and sizes[d] != 1 for m in own for d in dims(m) or ()):
         return None
-    results = _results(kernel, [*made, *zip(list(generic.results)[count:], beside)], sizes, kinds)
+    results = _results(kernel, [*made, *zip(list(generic.results)[count:], beside)], sizes, kind)
     starts = tuple(filled(v) for v in outputs(generic)[:count])
     if not loops or results is None or any(x is None for x in starts) or (after is not None and len(set(map(str, own))) > 1):
         return None
@@ -242,7 +242,7 @@ def _forwards(generic: ir.Operation, sources: tuple[Access | None, ...], sizes: 
 
 def _is_after(after: ir.Operation, generic: ir.Operation) -> bool:
     """Whether an operation is a map of the sums of another one, which have no other reader, of each point by itself."""
-    if any(u != after for r in generic.results for u in users(r)) or "reduction" in iterators(after):
+    if any(u != after for r in generic.results for u in users(r)) or is_reduction(after):
         return False
     count = len(after.operands) - len(after.results)
     block, sums = after.regions[0].blocks[0], [v in list(generic.results) for v in list(after.operands)[:count]] + [True] * len(after.results)
@@ -284,7 +284,7 @@ def _results(
             return None
         place = access(value, map_, argument)
         loops = [ir.AffineDimExpr(e).position for e in map_.results if isinstance(e, ir.AffineDimExpr)]
-        whole = len(loops) == len(set(loops)) and all(d in loops or s == 1 or kinds[d] == "reduction" for d, s in enumerate(sizes))
+        whole = len(loops) == len(set(loops)) and all(d in loops or s == 1 or kinds[d] == REDUCTION for d, s in enumerate(sizes))
         if place is None or not whole or prod(place.shape) != prod(sizes[d] for d in loops):
             return None
         found.append(place)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.schedule.reductions import joined_rows, transposed_sums
 from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.symbolic import Int, ceildiv, floordiv, is_multiple, product
@@ -83,7 +84,7 @@ class Reductions:
     def shared_bytes(self, c: ReductionKernel) -> int:
         """Of shared memory, where lanes are different sums."""
         shared = not c.along and (self.along > 1 or self.rows)
-        return self.pitch * self.vector * sum(max(8, k.total.width) // 8 for k in c.combiners) if shared else 0
+        return self.pitch * self.vector * sum(element_bytes(k.total) for k in c.combiners) if shared else 0
 
     def tiles(self, c: ReductionKernel) -> Int:
         """Blocks for all sums, a chunk each."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import ceil, prod
+from math import ceil
 from types import ModuleType
 
 from inferno.mlir import func, ir
 from inferno.powers import next_power_of_two
-from inferno.schedule.analysis.cost import bit_width, extracted_bytes
+from inferno.schedule.analysis.cost import extracted_bytes
 from inferno.schedule.analysis.unchanged import kept_with, read_by_text
 from inferno.schedule.reductions import joined_rows, transposed_sums
 from inferno.schedule.reductions.kernel import ReductionKernel
@@ -335,4 +335,4 @@ def _time(s: Reductions, c: ReductionKernel, target: Target, one: float) -> floa
 def _moved(c: ReductionKernel) -> Int:
     """Bytes."""
     known = {a for a in (*c.sources, *c.results, *c.stored) if a is not None}
-    return sum(prod(a.shape) * bit_width(a.element) // 8 for a in known) + extracted_bytes(c.generic)
+    return sum(a.bytes for a in known) + extracted_bytes(c.generic)

@@ -6,7 +6,7 @@ from math import prod
 from inferno.mlir import ir, users
 from inferno.passes.contraction import parse_fused
 from inferno.passes.fuse_elementwise import fuse
-from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds, loop_sizes, loops_of, maps
+from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_reduction, kinds, loop_sizes, loops_of, maps
 from inferno.passes.programs import operations_in
 from inferno.passes.split_contractions import split_contraction
 from inferno.symbolic import hint
@@ -23,13 +23,13 @@ def split_products(module: ir.Module, vectors: bool = False) -> None:
     kernel = module.body.operations[0]
     others = []
     for op in operations_in(kernel):
-        fused = parse_fused(op) if is_generic(op) and REDUCTION in kinds(op) and _reads_once(op, vectors) else None
+        fused = parse_fused(op) if is_reduction(op) and _reads_once(op, vectors) else None
         if fused is not None and fused.value is not None:
             split_contraction(fused)
         else:
             others.append(op)
     for maker in [o for o in operations_in(kernel) if o not in others and is_elementwise(o)]:
-        reader = next((u for u in users(maker.results[0]) if is_generic(u) and REDUCTION in kinds(u)), None)
+        reader = next((u for u in users(maker.results[0]) if is_reduction(u)), None)
         while reader is not None and maker.results[0] in inputs(reader):
             reader = _fuse(maker, reader)
         if not list(users(maker.results[0])):

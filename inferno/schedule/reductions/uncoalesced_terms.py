@@ -6,8 +6,8 @@ follow.
 
 from collections.abc import Iterable, Sequence
 
+from inferno.element_sizes import element_bytes
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.symbolic import hint, product
 from inferno.target import SECTOR
 
@@ -31,6 +31,6 @@ def elements(sizes: Sequence[int], access: Access) -> int:
 
 def is_uncoalesced(sizes: Sequence[int], access: Access, inner: int) -> bool:
     """Whether neighbours along a loop are in different sectors, and another loop goes over what else these hold."""
-    step, width = access.strides[inner], bit_width(access.element) // 8
+    step, width = access.strides[inner], element_bytes(access.element)
     between = [d for d, stride in enumerate(access.strides) if stride == 1 and hint(sizes[d]) > _SHORT]
     return isinstance(step, int) and abs(step) * width >= SECTOR and hint(sizes[inner]) > _SHORT and bool(between)

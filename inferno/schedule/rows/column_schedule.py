@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.moments import met, moments
@@ -104,7 +105,7 @@ class Columns:
             return 0
         found, each = moments(c) if self.once else None, {}
         for phase in range(c.phases):
-            widths = [max(8, k.total.width) // 8 for _, k in met(c, phase, found)]
+            widths = [element_bytes(k.total) for _, k in met(c, phase, found)]
             each.update({w: max(each.get(w, 0), widths.count(w)) for w in widths})
         parts = sum(w * n for w, n in each.items()) * (self.threads // 32 if self.by_shuffles else self.along)
         reduced = [k for s in c.steps for k in s.combiners if k is not None]

@@ -10,10 +10,10 @@ from dataclasses import replace
 from itertools import product
 from math import ceil, gcd
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.powers import last_power_of_two
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.analysis.unchanged import asked_once, kept_with
 from inferno.schedule.rows.column_schedule import LARGEST, PORTABLE, Columns, holding, keeping, kept_accesses, kept_point
 from inferno.schedule.rows.column_time import Work, time
@@ -284,8 +284,8 @@ def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
     moved = megabytes(c)
     if c.together > 1 or c.width > _SHORT or moved > IN_CACHE or not read or packs(c):
         return None
-    narrow = min(bit_width(a.element) // 8 for a in kept_accesses(c) or read)
-    written = min((bit_width(a.element) // 8 for a in apart(c)), default=0)
+    narrow = min(element_bytes(a.element) for a in kept_accesses(c) or read)
+    written = min((element_bytes(a.element) for a in apart(c)), default=0)
     return Work(c.count // vector, vector, c.width, moved, instructions(c, True), narrow, written, target.multiprocessors)
 
 

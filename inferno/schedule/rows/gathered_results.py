@@ -1,7 +1,7 @@
 """Results whose neighbours in memory belong to other rows, which a block of several rows puts together in shared memory before they are written."""
 
+from inferno.element_sizes import element_bytes
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_schedule import Rows
 
@@ -16,7 +16,7 @@ def written_apart(c: RowKernel) -> list[Access]:
 
 def gathered_bytes(c: RowKernel, count: int) -> int:
     """Shared memory for what so many rows write apart."""
-    return sum(c.width * (count + GATHERED_APART) * max(1, bit_width(a.element) // 8) for a in written_apart(c))
+    return sum(c.width * (count + GATHERED_APART) * element_bytes(a.element) for a in written_apart(c))
 
 
 def can_gather(s: Rows, c: RowKernel) -> bool:

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from math import ceil, gcd
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func
 from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows import rows
 from inferno.schedule.rows.gathered_results import written_apart
 from inferno.schedule.rows.kernel import RowKernel
@@ -167,7 +167,7 @@ def period(c: RowKernel, vector: int) -> int:
 
 def narrowest(c: RowKernel) -> int:
     """Bytes of the narrowest element of a point that differs between rows."""
-    return min(bit_width(a.element) // 8 for a in brought(c))
+    return min(element_bytes(a.element) for a in brought(c))
 
 
 def choose(kernel: func.FuncOp, target: Target) -> GridRows | None:
@@ -204,7 +204,7 @@ def is_few(c: RowKernel) -> bool:
 def _moved(c: RowKernel) -> int:
     """Bytes of all that is read and written."""
     moved = [*brought(c), *(d.access for d in c.destinations)]
-    return sum(row_bytes(c, a) for a in moved) + sum(c.width * bit_width(a.element) // 8 for a in kept(c))
+    return sum(row_bytes(c, a) for a in moved) + sum(c.width * element_bytes(a.element) for a in kept(c))
 
 
 def _is_timed(c: RowKernel) -> bool:

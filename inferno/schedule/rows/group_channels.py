@@ -7,8 +7,8 @@ Groups side by side are whole vectors and whole sectors; what is reduced of a gr
 from dataclasses import replace
 from math import gcd, lcm
 
+from inferno.element_sizes import element_bytes
 from inferno.schedule.analysis.accesses import merge
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.transposed_results import apart, most_beside
 from inferno.target import Target
@@ -48,7 +48,7 @@ def channels_of_groups(c: RowKernel) -> RowKernel | None:
 
 def pick_side(c: RowKernel, vector: int, target: Target) -> tuple[int, int] | None:
     """Vectors side by side and blocks of a cluster with which a block keeps its part of whole groups; None if there are none, or too few blocks."""
-    kept = [bit_width(a.element) // 8 for a in c.repeated() if a.strides[c.rows[-1]] == 1]
+    kept = [element_bytes(a.element) for a in c.repeated() if a.strides[c.rows[-1]] == 1]
     side = most_beside(c) if apart(c) else _MOST
     if not kept:
         return None

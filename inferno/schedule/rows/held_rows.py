@@ -2,8 +2,8 @@
 
 from math import ceil
 
+from inferno.element_sizes import element_bytes
 from inferno.powers import last_power_of_two, next_power_of_two
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.gathered_results import GATHERED_BYTES, gathered_bytes, written_apart
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_lanes import lanes, stored_alike
@@ -68,7 +68,7 @@ def hold(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | None
     if ragged and not stored_alike(c):
         return None  # elements that lie differently are written one by one
     vectors, held = ceil((c.width + (vector - 1) * ragged) / vector), max(8, c.held_bits()) + scanned
-    apart = 0 if c.count * c.width <= _TRANSPOSED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)
+    apart = 0 if c.count * c.width <= _TRANSPOSED_POINTS else max((element_bytes(a.element) for a in written_apart(c)), default=0)
     points = _points_of_a_thread(c, target, vector, ragged, held, apart)
     across, cluster = _threads_of_a_row(c, target, vector, ragged, held, apart, points)
     # With few rows more threads have a part each, so that all multiprocessors have work.

@@ -5,10 +5,10 @@ it has threads, and what it writes parts of sectors: a warp copies all of its ro
 (``codegen/rows/staged_rows.py``).
 """
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import backward_slice, owner, walk
 from inferno.schedule.analysis.accesses import Access, merge
 from inferno.schedule.analysis.combiners import Combiner
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_steps import RowStep
 
@@ -51,11 +51,11 @@ def packs(c: RowKernel) -> bool:
 
 def stages(c: RowKernel) -> bool:
     """Whether rows that are packed go through shared memory."""
-    if c.count < _STAGED_ROWS or any(a.offset * _bytes(a) % PIECE for a in _of_rows(c)) or any(map(_gathers_by_values, c.steps)):
+    if c.count < _STAGED_ROWS or any(a.offset * element_bytes(a.element) % PIECE for a in _of_rows(c)) or any(map(_gathers_by_values, c.steps)):
         return False
-    lengths, written = [c.width * _bytes(a) for a in _of_rows(c)], any(c.wide(d.access) for d in c.destinations)
+    lengths, written = [c.width * element_bytes(a.element) for a in _of_rows(c)], any(c.wide(d.access) for d in c.destinations)
     few = max(lengths) * whole_pieces(c) <= _OWN_PIECES * PIECE and whole_pieces(c) * _widest_result(c) <= PIECE
-    if all(n == PIECE for n in lengths) or sum(c.width * max(32, 8 * _bytes(a)) for a in packed_reads(c)) > _READ:
+    if all(n == PIECE for n in lengths) or sum(c.width * max(32, 8 * element_bytes(a.element)) for a in packed_reads(c)) > _READ:
         return False
     if (_is_short(c) and few and not written) or _is_even(c):
         return False
@@ -65,7 +65,7 @@ def stages(c: RowKernel) -> bool:
 def _is_even(c: RowKernel) -> bool:
     """Whether rows are of a power of two: then what threads read is no more lines than it fills, and those that share rows have whole pieces of them.  Scans
     of rows that are no whole pieces are by threads alone all the same, and so are places of extrema, of which a thread writes more than it reads."""
-    lengths, alone = [c.width * _bytes(a) for a in _of_rows(c)], bool(c.scans) or any(s.extremum is not None for s in c.steps)
+    lengths, alone = [c.width * element_bytes(a.element) for a in _of_rows(c)], bool(c.scans) or any(s.extremum is not None for s in c.steps)
     return c.width & (c.width - 1) == 0 and not (alone and any(n % PIECE for n in lengths))
 
 
@@ -83,7 +83,7 @@ def _gathers_by_values(step: RowStep) -> bool:
 
 def _is_short(c: RowKernel) -> bool:
     """Whether threads may read their rows by themselves."""
-    lengths = [c.width * _bytes(a) for a in _of_rows(c)]
+    lengths = [c.width * element_bytes(a.element) for a in _of_rows(c)]
     odd = c.width // (c.width & -c.width)
     return c.width <= _POINTS and odd <= _ODD and any(n % PIECE for n in lengths) and min(lengths) <= _BYTES
 
@@ -102,7 +102,7 @@ def packed_reads(c: RowKernel) -> list[Access]:
 def whole_pieces(c: RowKernel) -> int:
     """Short rows of a thread that reads them by itself, which are whole pieces of 16 bytes, and two at least."""
     read = [a for s in c.steps for a in s.extras if c.wide(a)]
-    width = min(map(_bytes, read or _of_rows(c)))  # rows that are made of tables alone are only written
+    width = min(element_bytes(a.element) for a in read or _of_rows(c))  # rows that are made of tables alone are only written
     vector = max(1, PIECE // ((c.width & -c.width) * width))
     while vector < 8 and vector * c.width * width < 2 * PIECE:
         vector *= 2
@@ -111,7 +111,7 @@ def whole_pieces(c: RowKernel) -> int:
 
 def whole_rows(c: RowKernel) -> int:
     """Rows of a thread that takes them from shared memory: whole words, and enough to keep memory busy, if their results are no more than it writes at once."""
-    lengths, vector = [c.width * _bytes(a) for a in _of_rows(c)], 1
+    lengths, vector = [c.width * element_bytes(a.element) for a in _of_rows(c)], 1
     while vector < 8 and (vector * min(lengths) % 4 or (vector * max(lengths) < _LEAST and 2 * vector * _widest_result(c) <= PIECE)):
         vector *= 2
     return vector
@@ -119,13 +119,13 @@ def whole_rows(c: RowKernel) -> int:
 
 def _widest_result(c: RowKernel) -> int:
     """Bytes of what is written of a row, at most."""
-    return max((_bytes(d.access) for d in c.destinations if not c.wide(d.access)), default=1)
+    return max((element_bytes(d.access.element) for d in c.destinations if not c.wide(d.access)), default=1)
 
 
 def slot(access: Access, points: int) -> tuple[int, int]:
     """Bytes of a thread's points, and from one thread's to the next one's: an odd number of the accesses by which they are read, so that neighbouring
     threads' are in different banks."""
-    length = points * _bytes(access)
+    length = points * element_bytes(access.element)
     return length, length + (PIECE if length % (2 * PIECE) == 0 else 0)
 
 
@@ -135,7 +135,7 @@ def arrays(c: RowKernel) -> tuple[list[Access], dict[Access, int]]:
     places = {a: i for i, a in enumerate(read)}
     found, free = list(read), list(range(len(read)))
     for a in (d.access for d in c.destinations if c.wide(d.access)):
-        place = next((i for i in free if _bytes(found[i]) == _bytes(a)), None)
+        place = next((i for i in free if element_bytes(found[i].element) == element_bytes(a.element)), None)
         if place is None:
             place = len(found)
             found.append(a)
@@ -155,7 +155,3 @@ def staging_threads(c: RowKernel, vector: int, most: int) -> int:
     while most > 32 and staged_bytes(c, vector, most) > _BLOCK:
         most //= 2
     return most
-
-
-def _bytes(access: Access) -> int:
-    return bit_width(access.element) // 8

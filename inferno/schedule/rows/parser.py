@@ -6,10 +6,10 @@ from dataclasses import replace
 from math import prod
 
 from inferno.mlir import func, ir, is_read, owner, walk
-from inferno.passes.generics import maps
+from inferno.passes.generics import PARALLEL, REDUCTION, is_reduction, kinds, maps
 from inferno.passes.programs import operations_in, VIEWS
 from inferno.passes.shapes import is_dynamic, row_major, symbol_arguments
-from inferno.schedule.analysis.accesses import Access, argument_index, destination_index, filled, iterators, Joined, loop_sizes, merge, written_results
+from inferno.schedule.analysis.accesses import Access, argument_index, destination_index, filled, Joined, loop_sizes, merge, written_results
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.matmul.contraction import Destination
@@ -30,7 +30,7 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
     """What ``kernel`` computes, or None if it is anything else.  Of sizes that vary up to two symbols may be in the number of rows."""
     operations = operations_in(kernel)
     scans = any(o.name == _SCAN for o in operations)
-    if not scans and not any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations):
+    if not scans and not any(is_reduction(o) for o in operations):
         return None
     if not symbol_arguments(kernel.operation):
         return _Parser.read(kernel)
@@ -56,7 +56,7 @@ def parse_sized_rows(kernel: func.FuncOp) -> RowKernel | None:
 def parse_varying_rows(kernel: func.FuncOp) -> RowKernel | None:
     """The same of rows of which anything may vary."""
     operations = operations_in(kernel)
-    reduces = any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations)
+    reduces = any(is_reduction(o) for o in operations)
     if not reduces or not symbol_arguments(kernel.operation) or any(o.name == _SCAN for o in operations) or walk(kernel.operation, "tensor.extract"):
         return None
     c = read_varying(kernel, _WithSizes.read, most=4, bodies=True)
@@ -83,14 +83,14 @@ def parse_split_extrema(kernel: func.FuncOp) -> RowKernel | None:
 def parse_by_loops(kernel: func.FuncOp) -> RowKernel | None:
     """The same where reductions walk what they read in the order of their loops, which is another one than of memory; None where sizes vary."""
     generics = [o for o in operations_in(kernel) if o.name == "linalg.generic"]
-    transposed = any("reduction" in iterators(g) and any(m.is_permutation and m != ir.AffineMap.get_identity(m.n_dims) for m in maps(g)) for g in generics)
+    transposed = any(is_reduction(g) and any(m.is_permutation and m != ir.AffineMap.get_identity(m.n_dims) for m in maps(g)) for g in generics)
     return _ByLoops.read(kernel) if transposed and not symbol_arguments(kernel.operation) else None
 
 
 def parse_transposing(kernel: func.FuncOp) -> RowKernel | None:
     """The same where what is given back alone lies in another order than what it is made of, in which rows are gone over then; None where sizes vary."""
     generics = [o for o in operations_in(kernel) if o.name == "linalg.generic"]
-    transposed = any("reduction" not in iterators(g) and len({m for m in maps(g) if m.is_permutation}) > 1 for g in generics)
+    transposed = any(not is_reduction(g) and len({m for m in maps(g) if m.is_permutation}) > 1 for g in generics)
     return _Transposing.read(kernel) if transposed and not symbol_arguments(kernel.operation) else None
 
 
@@ -166,7 +166,7 @@ class _Parser(StepParser):
             sizes, kinds = _loops(generic)
             if sizes is None or any(not isinstance(s, int) for s in sizes) or 0 in sizes:
                 return False
-            nests.append((generic, sizes, "reduction" in [k for k, s in zip(kinds, sizes) if s != 1], kinds))
+            nests.append((generic, sizes, REDUCTION in [k for k, s in zip(kinds, sizes) if s != 1], kinds))
         reducing = [n for n in nests if n[2]]
         if not reducing:
             return False
@@ -193,7 +193,7 @@ class _Parser(StepParser):
         covered = covered_loops(order, sizes, list(enumerate(self.sizes)))
         if covered is None:
             return False
-        self.rows = sorted(n for d in order if kinds[d] == "parallel" for n in covered[d])
+        self.rows = sorted(n for d in order if kinds[d] == PARALLEL for n in covered[d])
         self.columns = [n for n in self.loops if n not in self.rows]
         self.count, self.width = prod(self.sizes[n] for n in self.rows), prod(self.sizes[n] for n in self.columns)
         return True
@@ -205,7 +205,7 @@ class _Parser(StepParser):
             return None
         order = [d for d, s in enumerate(shape) if s != 1]
         covered = covered_loops(order, shape, [(d, self.sizes[d]) for d in self.loops])
-        if covered is None or covered.get(kinds.index("reduction")) != set(self.columns):
+        if covered is None or covered.get(kinds.index(REDUCTION)) != set(self.columns):
             return None
         source = self.find(scan.operands[0])
         if source is None:
@@ -238,9 +238,9 @@ class _Parser(StepParser):
 def _loops(op: ir.Operation) -> tuple[tuple[Int, ...] | None, list[str]]:
     """Sizes and kinds of an operation's loops: a scan goes along one, as a reduction does."""
     if op.name != _SCAN:
-        return loop_sizes(op), iterators(op)
+        return loop_sizes(op), kinds(op)
     shape, along = op.operands[0].type.shape, ir.IntegerAttr(op.attributes["dimension"]).value
-    return tuple(shape), ["reduction" if d == along else "parallel" for d in range(len(shape))]
+    return tuple(shape), [REDUCTION if d == along else PARALLEL for d in range(len(shape))]
 
 
 class _WithSizes(_Parser):

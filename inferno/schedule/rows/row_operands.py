@@ -1,7 +1,7 @@
 """What the points of rows are read from and written to: of their own, and in common with other rows."""
 
+from inferno.element_sizes import element_bytes
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.kernel import RowKernel
 
 
@@ -40,4 +40,4 @@ def is_plain(c: RowKernel) -> bool:
 
 def widest(c: RowKernel) -> int:
     """Bytes of the widest element that a point is written as."""
-    return max((bit_width(d.access.element) // 8 for d in c.destinations if c.wide(d.access)), default=16)
+    return max((element_bytes(d.access.element) for d in c.destinations if c.wide(d.access)), default=16)

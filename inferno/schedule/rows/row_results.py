@@ -11,11 +11,11 @@ from math import prod
 
 from inferno.mlir import arith, clone_onto, dim_of, erase_dead, func, ir, is_read, linalg, owner, scf, tensor, walk
 from inferno.passes.affine import linear
-from inferno.passes.generics import PARALLEL, body, build, index, inputs, is_elementwise, maps, use_count, yielded
+from inferno.passes.generics import PARALLEL, body, build, index, inputs, is_elementwise, is_reduction, kinds, maps, use_count, yielded
 from inferno.passes.parts import extract
 from inferno.passes.programs import operations_in, root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, row_major, slice_parts
-from inferno.schedule.analysis.accesses import argument_index, iterators, loop_sizes
+from inferno.schedule.analysis.accesses import argument_index, loop_sizes
 from inferno.schedule.analysis.affine_extracts import linear_place
 from inferno.schedule.rows.split_loops import split_loops
 
@@ -45,7 +45,7 @@ class _Read:
 def first_reduction(kernel: func.FuncOp) -> ir.Operation | None:
     """The reduction whose loops are those of rows and of their points."""
     operations = operations_in(kernel)
-    return next((o for o in operations if o.name == "linalg.generic" and "reduction" in iterators(o)), None)
+    return next((o for o in operations if is_reduction(o)), None)
 
 
 def results_to_cut(kernel: func.FuncOp) -> list[ir.Value]:
@@ -54,7 +54,7 @@ def results_to_cut(kernel: func.FuncOp) -> list[ir.Value]:
     sizes = loop_sizes(reducing) if reducing is not None else None
     if sizes is None or not all(isinstance(s, int) for s in sizes) or prod(sizes) == 1:
         return []
-    known = prod(sizes), prod(s for s, k in zip(sizes, iterators(reducing)) if k == "parallel")
+    known = prod(sizes), prod(s for s, k in zip(sizes, kinds(reducing)) if k == PARALLEL)
     return [v for v in dict.fromkeys(returned) if owner(v) is not None and _is_cut(owner(v), known)]
 
 

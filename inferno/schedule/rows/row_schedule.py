@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import walk
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width, extracted_bytes
+from inferno.schedule.analysis.cost import extracted_bytes
 from inferno.schedule.rows.kernel import Part, RowKernel
 from inferno.schedule.rows.row_sectors import spread
 from inferno.symbolic import Int, ceildiv, hint
@@ -103,14 +104,14 @@ class Rows:
 
 def row_bytes(c: RowKernel, access: Access) -> int:
     """Bytes that all rows read of an access."""
-    return hint(c.count) * (c.width if c.wide(access) else 1) * bit_width(access.element) // 8
+    return hint(c.count) * (c.width if c.wide(access) else 1) * element_bytes(access.element)
 
 
 def moved_bytes(c: RowKernel, beside: bool = False) -> float:
     """Bytes that rows read and write, what they have in common once, and sectors of which they read a part whole; ``beside``: rows are read side by side."""
     written = sum(row_bytes(c, d.access) * (d.share(c.sizes) if isinstance(d, Part) else 1) for d in c.destinations)
     known = {a for step in c.steps for a in step.extras}
-    moved = written + sum(min(row_bytes(c, a), _bytes(a)) * (1.0 if beside else spread(c, a)) for a in known)
+    moved = written + sum(min(row_bytes(c, a), a.bytes) * (1.0 if beside else spread(c, a)) for a in known)
     return moved + sum(extracted_bytes(step.generic) for step in c.steps)
 
 
@@ -118,11 +119,4 @@ def narrowest(c: RowKernel) -> int:
     """Bytes of the narrowest element that a point has of its own."""
     places = [d.access for d in c.destinations] + [a for s in c.steps if not s.per_row for a in s.extras]
     gathered = [op.results[0].type for s in c.steps if not s.per_row for op in walk(s.generic, "tensor.extract")]
-    return min((bit_width(a.element) // 8 for a in places if c.wide(a)), default=min((bit_width(t) // 8 for t in gathered), default=16))
-
-
-def _bytes(access) -> int:
-    found = bit_width(access.element) // 8
-    for n in access.shape:
-        found *= n
-    return found
+    return min((element_bytes(a.element) for a in places if c.wide(a)), default=min((element_bytes(t) for t in gathered), default=16))

@@ -8,8 +8,8 @@ neighbours, reads a few pieces of a plane's line at once then; of a group norm w
 from math import gcd, prod
 from statistics import fmean
 
+from inferno.element_sizes import element_bytes
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.target import SECTOR
 
@@ -24,7 +24,7 @@ def spread(c: RowKernel, access: Access) -> float:
     inner = access.strides[c.runs[-1][-1]] if c.wide(access) and not (c.rows and c.rows[-1] == len(c.sizes) - 1) else 1
     if inner in (0, 1):
         return 1.0
-    each = max(1, bit_width(access.element) // 8)
+    each = element_bytes(access.element)
     count, bytes_ = piece(c, access)
     if count > 1:
         return max(1.0, _SHARE * _sectors(c, access, bytes_) * SECTOR / (count * each))
@@ -39,7 +39,7 @@ def is_in_pieces(c: RowKernel, access: Access) -> bool:
 def piece(c: RowKernel, access: Access) -> tuple[int, int]:
     """How many points of a row lie beside each other, those that are read soon after among them, and the bytes from the first to the last; one point of rows
     that are longer than caches keep, and of those whose points beside each other are far from each other in the row."""
-    each = max(1, bit_width(access.element) // 8)
+    each = element_bytes(access.element)
     count, bytes_ = 1, each
     if c.width * each > _KEPT or not all(isinstance(access.strides[d], int) for d in c.columns):
         return count, bytes_
@@ -53,7 +53,7 @@ def piece(c: RowKernel, access: Access) -> tuple[int, int]:
 
 def _sectors(c: RowKernel, access: Access, bytes_: int) -> float:
     """Those that a piece of so many bytes lies in, on average of where pieces begin."""
-    each = max(1, bit_width(access.element) // 8)
+    each = element_bytes(access.element)
     begins = [access.offset, *(access.strides[d] for d in range(len(c.sizes)) if not isinstance(access.strides[d], int) or access.strides[d] * each >= bytes_)]
     step = gcd(SECTOR, *(x * each if isinstance(x, int) else each for x in begins))
     return fmean(-(-(first + bytes_) // SECTOR) for first in range(0, SECTOR, step))

@@ -10,10 +10,10 @@ from math import prod
 from typing import Any, ClassVar
 
 from inferno.mlir import arith, dim_of, func, ir, is_read, is_unread, isolated_copy, owner, walk
-from inferno.passes.generics import maps
+from inferno.passes.generics import REDUCTION, input_count, kinds, maps, outputs
 from inferno.passes.programs import VIEWS, operations_in
 from inferno.passes.shapes import row_major
-from inferno.schedule.analysis.accesses import Access, argument_index, filled, iterators, knows_arguments, loop_sizes, outputs, placed, sink_constants
+from inferno.schedule.analysis.accesses import Access, argument_index, filled, knows_arguments, loop_sizes, placed, sink_constants
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.analysis.unchanged import read_by_text
 from inferno.schedule.reductions.extrema import Extremum, read_extremum, to_candidate, unround
@@ -133,7 +133,7 @@ class StepParser:
 
     def point_order(self, generic: ir.Operation, sizes: Sequence[int], full: Sequence[ir.AffineMap] = ()) -> list[int] | None:
         """The loops of a map, outermost first."""
-        count = len(generic.operands) - len(generic.results)
+        count = input_count(generic)
         written = order_of(maps(generic)[count], sizes)
         if self.transposing and all(u.owner.name == "func.return" for r in generic.results for u in r.uses):
             read = [order_of(m, sizes) for m in (*full, *maps(generic)[:count])]
@@ -147,13 +147,14 @@ class StepParser:
         return not tables or (self.with_tables and all(t is not None and t < results for t in tables))
 
     def step(self, generic: ir.Operation) -> RowStep | None:
-        kinds, sizes, every = iterators(generic), loop_sizes(generic), maps(generic)
-        count = len(generic.operands) - len(generic.results)
+        """What an operation computes of rows, whose body then makes terms where it reduces; None where it is anything else."""
+        kind, sizes, every = kinds(generic), loop_sizes(generic), maps(generic)
+        count = input_count(generic)
         if sizes is None or any(not isinstance(s, int) for s in sizes) or not sink_constants(generic, tables=True) or not self.knows_tables(generic):
             return None
         live = [is_read(r) for r in generic.results]
-        reduces = "reduction" in [k for k, s in zip(kinds, sizes) if s != 1]
-        extremum = self.extremum(generic, kinds, sizes, count) if self.with_extrema and reduces else None
+        reduces = REDUCTION in [k for k, s in zip(kind, sizes) if s != 1]
+        extremum = self.extremum(generic, kind, sizes, count) if self.with_extrema and reduces else None
         if extremum is None:
             _forget(generic, live)
         numbers = [self.find(v) for v in generic.operands][:count]
@@ -170,7 +171,7 @@ class StepParser:
             return None
         row_order = [d for d in order if covered[d] <= set(self.rows)]
         of_columns = [d for d in order if covered[d] <= set(self.columns)]
-        if reduces and (len(row_order) + len(of_columns) != len(order) or any((kinds[d] == "reduction") != (d in of_columns) for d in order)):
+        if reduces and (len(row_order) + len(of_columns) != len(order) or any((kind[d] == REDUCTION) != (d in of_columns) for d in order)):
             return None
         indices = self.indices(generic, order, sizes, per_row)
         if indices is None:
@@ -185,21 +186,16 @@ class StepParser:
         if None in transposed.values() or any(x != (row_order if reduces else order) for i, x in written.items() if i not in transposed):
             return None
         body = generic.regions[0].blocks[0]
-        combiners: list[Combiner | None] = [None] * len(live)
-        starts: list[ir.Attribute | None] = [None] * len(live)
+        combiners, starts = [None] * len(live), [None] * len(live)
         if extremum is not None:
             starts = [filled(v) for v in outputs(generic)]
             to_candidate(body, count)
             unround(body, extremum)
         elif reduces:
-            for i in results:
-                if live[i]:
-                    combiners[i], starts[i] = read_combiner(body, body.arguments[count + i], i), filled(outputs(generic)[i])
-                    if combiners[i] is None or starts[i] is None:
-                        return None
-            for i in results:
-                if live[i]:
-                    to_term(body, body.arguments[count + i], i)
+            found = _take_terms(generic, live)
+            if found is None:
+                return None
+            combiners, starts = found
         end = body.operations[len(body.operations) - 1].operation
         if any(any(u.owner != end for u in body.arguments[count + i].uses) for i in results):
             return None  # a body that reads what was there before
@@ -234,7 +230,7 @@ class StepParser:
 
     def extremum(self, generic: ir.Operation, kinds: Sequence[str], sizes: Sequence[int], count: int) -> Extremum | None:
         """The reduction of values and their places that this is, which begins with what comes behind every candidate."""
-        loops = [d for d, (k, s) in enumerate(zip(kinds, sizes)) if k == "reduction" and s != 1]
+        loops = [d for d, (k, s) in enumerate(zip(kinds, sizes)) if k == REDUCTION and s != 1]
         found = read_extremum(generic.regions[0].blocks[0], count, loops[0]) if len(loops) == 1 else None
         return found if found is not None and all(filled(v) is not None for v in outputs(generic)) else None
 
@@ -283,7 +279,7 @@ def _read(kernel: func.FuncOp, parser: type[StepParser]) -> Any:
 
 def walk_order(generic: ir.Operation, sizes: Sequence[int], full: Sequence[ir.AffineMap] = ()) -> list[int] | None:
     """The loops of a reduction as they lie in memory, by the first tensor that is walked by all of them; ``full`` are asked first."""
-    count = len(generic.operands) - len(generic.results)
+    count = input_count(generic)
     orders = (order_of(m, sizes) for m in (*full, *maps(generic)[:count]))
     return next((o for o in orders if o is not None and len(o) == sum(s != 1 for s in sizes)), None)
 
@@ -310,9 +306,23 @@ def covered_loops(order: Sequence[int], sizes: Sequence[int], loops: Sequence[tu
     return found if sum(map(len, found.values())) == len(loops) else None
 
 
+def _take_terms(generic: ir.Operation, live: Sequence[bool]) -> tuple[list[Combiner | None], list[ir.Attribute | None]] | None:
+    """How each live result of a reduction is combined, and what it starts from; its body then makes the terms.  None, and nothing is changed, where one is
+    combined in a way that is not known, or starts from anything but a constant."""
+    body, count, into = generic.regions[0].blocks[0], input_count(generic), outputs(generic)
+    combiners = [read_combiner(body, body.arguments[count + i], i) if is_live else None for i, is_live in enumerate(live)]
+    starts = [filled(into[i]) if is_live else None for i, is_live in enumerate(live)]
+    if any(is_live and (c is None or start is None) for is_live, c, start in zip(live, combiners, starts)):
+        return None
+    for i, is_live in enumerate(live):
+        if is_live:
+            to_term(body, body.arguments[count + i], i)
+    return combiners, starts
+
+
 def _forget(generic: ir.Operation, live: Sequence[bool]) -> None:
     """Let the body not compute results that nothing uses."""
-    body, count = generic.regions[0].blocks[0], len(generic.operands) - len(generic.results)
+    body, count = generic.regions[0].blocks[0], input_count(generic)
     end = body.operations[len(body.operations) - 1].operation
     for i, used in enumerate(live):
         if not used:

@@ -2,7 +2,8 @@
 
 from math import ceil
 
-from inferno.schedule.analysis.cost import bit_width, clusters_at_once
+from inferno.element_sizes import element_bytes
+from inferno.schedule.analysis.cost import clusters_at_once
 from inferno.schedule.rows.gathered_results import written_apart
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_maxima import online_sums
@@ -12,6 +13,7 @@ from inferno.target import SECTOR, Target
 
 # Bytes a microsecond: of a multiprocessor, of a GPU's memory for each of its multiprocessors, and of its L2 cache.
 _ONE, _SHARE, _CACHE = 6e4, 3e4, 5.5e6
+_STAYS = 3e7  # bytes of the rows, as float32, that blocks have at one time, fewer of which are still in the L2 cache when they are read again
 # Of that rate: rows of clusters (on an H200 softmax of 2048x65536 in bf16 took 138 us, of 1024x131072 155, of 4096x32768 in single blocks 135), and rows
 # of which a part is read again (LayerNorm of 128x1M 222, log_softmax 210).
 _IN_CLUSTERS, _IN_PART = 0.93, 0.58
@@ -41,7 +43,7 @@ def _gathering(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds until caches have put together what is written apart: a warp that has several rows writes their neighbours together."""
     if s.gathers:
         return 0.0
-    parts = sum(c.count * c.width / max(1, min(32 // s.across, SECTOR * 8 // bit_width(a.element))) for a in written_apart(c))
+    parts = sum(c.count * c.width / max(1, min(32 // s.across, SECTOR // element_bytes(a.element))) for a in written_apart(c))
     return parts * max(_PART_OF_SECTOR, _PART_OF_BLOCK / min(s.blocks(c), target.multiprocessors))
 
 
@@ -68,6 +70,6 @@ def estimated(c: RowKernel, blocks: int, cluster: int, again: int, share: float,
     """Microseconds of so many blocks that read ``again`` bytes once more, at a share of the rate of a copy; ``beside``: rows are read side by side."""
     moved = moved_bytes(c, beside)
     at_once = min(blocks, (clusters_at_once(cluster, target.multiprocessors) * cluster if cluster > 1 else target.multiprocessors))
-    in_cache = again and c.width * 4 * at_once / cluster < 3e7
+    in_cache = again and c.width * 4 * at_once / cluster < _STAYS
     rate = share * min(_SHARE * target.multiprocessors, _ONE * at_once)
     return _LAUNCH + _LEVEL * (c.phases - 1) * (2 if cluster > 1 else 1) + moved / rate + max(0, again) / (min(_CACHE, _ONE * at_once) if in_cache else rate)

@@ -7,10 +7,11 @@ gate took 241 us of 440x24768 points in float32, which memory moves in 31.
 
 from math import ceil
 
+from inferno.element_sizes import bit_width
 from inferno.mlir import constant_number, dim_of, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
-from inferno.schedule.analysis.cost import CLOCK, bit_width
+from inferno.schedule.analysis.cost import CLOCK
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_steps import RowStep
 from inferno.target import Target

@@ -3,8 +3,8 @@ it writes whole vectors of a row, and so few rows are side by side that a warp's
 
 from math import gcd, prod
 
+from inferno.element_sizes import element_bytes
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.packed_rows import row_runs
 from inferno.symbolic import is_multiple
@@ -24,7 +24,7 @@ def apart(c: RowKernel) -> list[Access]:
 
 def run_of(c: RowKernel) -> int:
     """Neighbouring points of a thread."""
-    widths = {bit_width(a.element) // 8 for a in apart(c)}
+    widths = {element_bytes(a.element) for a in apart(c)}
     if not widths or not widths <= {2, 4} or any(a.strides[c.runs[-1][-1]] != 1 for a in apart(c)) or not isinstance(c.run_sizes[-1], int):
         return 1
     return gcd(c.run_sizes[-1], _GROUPED_RUN if c.together > 1 and min(widths) == 2 else _RUN)
@@ -32,7 +32,7 @@ def run_of(c: RowKernel) -> int:
 
 def most_beside(c: RowKernel) -> int:
     """Threads side by side."""
-    widths = [bit_width(a.element) // 8 for a in apart(c)]
+    widths = [element_bytes(a.element) for a in apart(c)]
     if widths and min(widths) == 4 and run_of(c) == _RUN:
         return _WIDE
     return min([SIDE, *(32 * n // SECTOR for n in widths)])
@@ -49,8 +49,8 @@ def transposes(c: RowKernel) -> bool:
 
 def lanes(c: RowKernel) -> int:
     """Rows of a vector: 16 bytes of the narrowest tensor, if they divide the rows that are neighbours."""
-    wide = [bit_width(d.access.element) // 8 for d in c.destinations if c.wide(d.access)]
-    wide += [bit_width(a.element) // 8 for s in c.steps for a in s.extras if c.wide(a) and a.strides[c.rows[-1]]]
+    wide = [element_bytes(d.access.element) for d in c.destinations if c.wide(d.access)]
+    wide += [element_bytes(a.element) for s in c.steps for a in s.extras if c.wide(a) and a.strides[c.rows[-1]]]
     vector = min(8, 16 // min(wide)) if wide else 1
     size = prod(c.sizes[d] for d in row_runs(c)[-1])
     while not is_multiple(size, vector):

@@ -12,9 +12,9 @@ from itertools import product
 from math import ceil, gcd, inf, prod
 from typing import ClassVar
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, walk
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.rows import columns, rows
 from inferno.schedule.rows.column_schedule import Columns, kept_accesses
@@ -75,7 +75,7 @@ class TransposedRows(Columns):
         return self.rounds(c) * self.unroll * self.along
 
     def tile_bytes(self, c: RowKernel, access: Access) -> int:
-        return -(-self.local(c) * self.side() * element_bytes(access) // LINE) * LINE
+        return -(-self.local(c) * self.side() * element_bytes(access.element) // LINE) * LINE
 
     def dynamic_bytes(self, c: RowKernel) -> int:
         """Shared memory of a block whose size the launch says."""
@@ -92,7 +92,7 @@ class TransposedRows(Columns):
         """Threads of a warp that move neighbouring pieces of a row, a line's; the others have other rows."""
         piece = self.piece(c, access)
         pieces = self.local(c) // piece
-        return min(WARP, max(1, LINE // (piece * element_bytes(access))), pieces & -pieces)
+        return min(WARP, max(1, LINE // (piece * element_bytes(access.element))), pieces & -pieces)
 
     def fits(self, c: RowKernel) -> bool:
         powers = all(x & (x - 1) == 0 for x in (self.threads, self.across, self.vector, self.cluster))
@@ -106,7 +106,7 @@ class TransposedRows(Columns):
             return False
         if self.left_bytes(c) > STATIC_SHARED or self.dynamic_bytes(c) + self.left_bytes(c) > MOST:
             return False
-        return all(self.side() * element_bytes(a) % PIECE == 0 and WARP // self.together(c, a) <= self.side() for a in transposed(c))
+        return all(self.side() * element_bytes(a.element) % PIECE == 0 and WARP // self.together(c, a) <= self.side() for a in transposed(c))
 
 
 def choose(kernel: func.FuncOp, target: Target) -> TransposedRows | None:
@@ -170,7 +170,7 @@ def transposed(c: RowKernel) -> list[Access]:
 def _together(c: RowKernel, access: Access) -> int:
     """Neighbouring points of a row that are aligned together wherever rows begin, at most 16 bytes."""
     strides = [access.strides[d] for d in c.rows] + [access.strides[run[-1]] for run in c.runs[:-1]]
-    return gcd(PIECE // element_bytes(access), access.offset, c.run_sizes[-1], *strides)
+    return gcd(PIECE // element_bytes(access.element), access.offset, c.run_sizes[-1], *strides)
 
 
 def most_at_once(bytes_: int) -> int:
@@ -181,9 +181,9 @@ def most_at_once(bytes_: int) -> int:
 def can_bring(c: RowKernel, vector: int) -> bool:
     """Whether copies have the width of vectors of what is kept, or of its pieces, and these are aligned."""
     def whole(a: Access) -> bool:
-        width = min(vector, PIECE // element_bytes(a))
+        width = min(vector, PIECE // element_bytes(a.element))
         strides = [a.strides[d] for d in c.rows[:-1]] + [a.strides[run[-1]] for run in c.runs]
-        return width * element_bytes(a) in BYTES and all(x % width == 0 for x in (a.offset, *strides))
+        return width * element_bytes(a.element) in BYTES and all(x % width == 0 for x in (a.offset, *strides))
 
     return bool(kept_accesses(c)) and all(map(whole, kept_accesses(c)))
 
@@ -199,7 +199,7 @@ def tiles(c: RowKernel) -> dict[Access, int]:
     count = len(found)
     for access in (a for a in transposed(c) if a in written):
         phase = c.computed(written[access].source)
-        place = next((a for a, last in free.items() if last <= phase and element_bytes(a) == element_bytes(access)), None)
+        place = next((a for a, last in free.items() if last <= phase and element_bytes(a.element) == element_bytes(access.element)), None)
         if place is not None:
             found[access] = found[place]
             del free[place]
@@ -233,15 +233,15 @@ def _work(c: RowKernel) -> _Work:
     beside = [a for a in _wide(c) if a.strides[c.rows[-1]] == 1]
     lanes = gcd(min(_LANES, PIECE // min(map(element_bytes, beside))), prod(c.sizes[d] for d in row_runs(c)[-1]))
     written = {d.access for d in c.destinations}
-    numbers = {number: element_bytes(a) for a, number in tiles(c).items()}
-    kept = sum(PIECE * ceil(lanes * element_bytes(a) / PIECE) for a in kept_accesses(c)) // lanes
+    numbers = {number: element_bytes(a.element) for a, number in tiles(c).items()}
+    kept = sum(PIECE * ceil(lanes * element_bytes(a.element) / PIECE) for a in kept_accesses(c)) // lanes
     read = [a for a in transposed(c) if a not in written]
     moving = sum(_OF_ELEMENT + _OF_PIECE / _together(c, a) for a in transposed(c))
     return _Work(
         moved=moved_bytes(c, True), beside=min(map(element_bytes, beside)), lanes=lanes, kept=kept,
-        read=min((element_bytes(a) for a in beside if a not in written), default=0),
+        read=min((element_bytes(a.element) for a in beside if a not in written), default=0),
         tiles=sum(numbers.values()), filled=sum(map(element_bytes, read)),
-        piece=min((_together(c, a) * element_bytes(a) for a in read), default=PIECE),
+        piece=min((_together(c, a) * element_bytes(a.element) for a in read), default=PIECE),
         held=(max(32, c.held_bits()) + 32) // 32, brings=can_bring(c, lanes), instructions=instructions(c, True) + moving,
         totals=sum(k is not None for s in c.steps for k in s.combiners), moves=len({a in written for a in transposed(c)}),
     )
@@ -306,8 +306,3 @@ def _time(s: TransposedRows, c: RowKernel, k: _Work, target: Target) -> float:
     rate = share * min(_RATE * target.multiprocessors / 132, _ONE * blocks)
     waits = _LEVEL * (c.phases - 1) * (2 if s.cluster > 1 else 1) + _TILES * k.moves + (_CLUSTER if s.cluster > 1 else 0.0)
     return _LAUNCH + waits + max(k.moved / rate, busy(c.count * c.width * k.instructions, target) * max(1.0, 1 / each))
-
-
-def element_bytes(access: Access) -> int:
-    """Bytes of an element; a boolean takes one."""
-    return max(1, bit_width(access.element) // 8)

@@ -1,8 +1,8 @@
 """Which maps in front of a scan may gather: those that read neighbours, or nothing, by a point's index."""
 
 from inferno.mlir import ir, walk
+from inferno.passes.generics import kinds
 from inferno.passes.places import place_of
-from inferno.schedule.analysis.accesses import iterators
 
 _DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi")
 
@@ -28,7 +28,7 @@ def gathers_neighbours(generic: ir.Operation) -> bool:
 
 def _is_shifted(extract: ir.Operation, generic: ir.Operation) -> bool:
     """Whether it reads a tensor of neighbours along the last loop, and is elsewhere only as other loops go on."""
-    last = len(iterators(generic)) - 1
+    last = len(kinds(generic)) - 1
     *others, inner = list(extract.operands)[1:] or [None]
     if inner is None or (found := place_of(inner)) is None or found[:2] != (last, 1):
         return False

@@ -6,11 +6,12 @@
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, ir, is_read, walk
-from inferno.passes.generics import maps
+from inferno.passes.generics import input_count, is_reduction, maps, outputs
 from inferno.passes.programs import VIEWS, operations_in
 from inferno.passes.shapes import row_major, symbol_arguments
-from inferno.schedule.analysis.accesses import Access, filled, iterators, loop_sizes, merge, outputs, placed, written_results
+from inferno.schedule.analysis.accesses import Access, filled, loop_sizes, merge, placed, written_results
 from inferno.schedule.analysis.combiners import BodyCombiner, Combiner, scan_combiner, term_of
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.matmul.contraction import Destination
@@ -65,7 +66,7 @@ class ScanKernel:
     @property
     def bytes(self) -> int:
         """Of an element that is scanned."""
-        return max(8, self.combiner.narrow.width) // 8
+        return element_bytes(self.combiner.narrow)
 
     @property
     def steps(self) -> tuple[RowStep, ...]:
@@ -155,9 +156,9 @@ class _Parser(StepParser):
         ends = {1, points, prod(shape[dim:]), prod(shape[dim + 1:])}
         for generic in generics:
             sizes = loop_sizes(generic)
-            if sizes is None or "reduction" in iterators(generic) or prod(sizes) != points:
+            if sizes is None or is_reduction(generic) or prod(sizes) != points:
                 return False
-            order = order_of(maps(generic)[len(generic.operands) - len(generic.results)], sizes)
+            order = order_of(maps(generic)[input_count(generic)], sizes)
             if order is None:
                 return False
             ends.update(prod(sizes[d] for d in order[i:]) for i in range(len(order)))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from inferno.mlir import ir
+from inferno.element_sizes import element_bytes
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.scans.kernel import ScanKernel
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple, minimum, product, reach
@@ -113,8 +113,3 @@ class Scans:
             return False
         shared = sum(self.arrays(c), self.columns(c)) * element_bytes(c.combiner.total) + 16
         return shared <= STATIC_SHARED and self.waiting_bytes(c) <= _WAITING and (not self.group or self.columns(c) <= self.threads)
-
-
-def element_bytes(element: ir.Type) -> int:
-    """Of one number in memory."""
-    return max(8, element.width) // 8

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from math import ceil
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, walk
 from inferno.powers import last_power_of_two, next_power_of_two
 from inferno.schedule.analysis.accesses import Access
@@ -11,7 +12,7 @@ from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.reductions.log_sums import in_pairs
 from inferno.schedule.scans.gathers import gathers_neighbours
 from inferno.schedule.scans.kernel import ScanKernel, parse_scan_kernel, parse_sized_scan
-from inferno.schedule.scans.scan_schedule import THREADS, WARP, Scans, element_bytes
+from inferno.schedule.scans.scan_schedule import THREADS, WARP, Scans
 from inferno.target import Target
 
 

@@ -9,7 +9,7 @@ from inferno.mlir import func, ir, is_read, owner
 from inferno.passes.generics import is_elementwise, maps
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import shape
-from inferno.schedule.analysis.accesses import Access, argument_index, filled, iterators, loop_sizes, placed, sink_constants
+from inferno.schedule.analysis.accesses import Access, argument_index, filled, loop_sizes, placed, sink_constants
 from inferno.schedule.maps.supported import supported_body
 from inferno.symbolic import Int, product
 
@@ -42,7 +42,7 @@ def read_elements(kernel: func.FuncOp, value: ir.Value) -> Elements | None:
         count = product(shape(value))
         return Access(argument_index(kernel, root), value.type.element_type, (1,), 0, (count,))
     op = owner(root)
-    if not is_elementwise(op) or len(op.results) != 1 or set(iterators(op)) > {"parallel"} or any(isinstance(v.type, ir.IndexType) for v in op.operands):
+    if not is_elementwise(op) or len(op.results) != 1 or any(isinstance(v.type, ir.IndexType) for v in op.operands):
         return None
     *given, own = maps(op)
     sizes = loop_sizes(op)

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import log2
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func, walk
-from inferno.schedule.analysis.cost import bit_width, count_bytes
+from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.maps.elementwise import Elementwise, choose, transposes_by_vectors
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.maps.shared_reads import reused
@@ -58,11 +59,11 @@ def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:
     if not isinstance(point.points, int) or (not s.tile and s.across > 1 and reused(point, s.across, s.vector) is None):
         return False
     if not s.tile:
-        widest = max(bit_width(d.element) // 8 for d in point.destinations)
+        widest = max(element_bytes(d.element) for d in point.destinations)
         return s == replace(own, threads=s.threads, unroll=s.unroll, across=s.across) or s.vector * widest <= 16
     if s.vector > 1:
         return own.vector > 1 and transposes_by_vectors(point, s, *transposed(point))
     if s.tile not in (32, 64) or s.unroll * s.across > 1:
         return False
-    held = sum((s.tile + 4) * s.tile * bit_width(point.sources[n].element) // 8 for n in transposed(point)[1])
+    held = sum((s.tile + 4) * s.tile * element_bytes(point.sources[n].element) for n in transposed(point)[1])
     return held <= STATIC_SHARED and s.tile % (s.threads // 32) == 0

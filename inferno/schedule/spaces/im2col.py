@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import fields
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.convolution.halo import takes
 from inferno.schedule.convolution.im2col import Im2col, at_size, im2col, keeps_to_group, parse_unfolded
 from inferno.schedule.matmul.wgmma_schedule import Wgmma, precision
@@ -28,7 +28,7 @@ def valid(kernel: func.FuncOp, schedule: Im2col, target: Target) -> bool:
     if c is None or c.varies or not keeps_to_group(schedule, c):
         return False
     if schedule.patch:
-        width = bit_width(c.lhs.element) // 8
+        width = element_bytes(c.lhs.element)
         tiling = tile_contraction(c, width, only_along_k=width == 4)
         return tiling is not None and precision(kernel, c) is not None and takes(schedule, c, tiling) and schedule.shared().total <= target.shared
     alike = schedule.row == ROW and wgmma.valid_for(kernel, c, Wgmma(**{f.name: getattr(schedule, f.name) for f in fields(Wgmma)}), target)

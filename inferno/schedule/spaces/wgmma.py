@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import func
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.shared_terms import FORMS
@@ -57,7 +57,7 @@ def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iter
         m = rows if form.pingpong else rows * consumers
         first = replace(form, tile_m=m, tile_n=n, stages=12, consumers=consumers, rewrite=rewrite)
         first = with_few_terms(replace(first, inside=lies_inside(first, c, tiling)), c, tiling)
-        if form.split == 1 or splits(first, tiling, bit_width(c.lhs.element) // 8, target, hint):
+        if form.split == 1 or splits(first, tiling, element_bytes(c.lhs.element), target, hint):
             yield from ((share, s) for s in _variants(first, c, tiling, target))
 
 
@@ -97,7 +97,7 @@ def is_regular(s: Wgmma) -> bool:
 def _tile(kernel: func.FuncOp, c: Contraction, rewrite: bool) -> Tiling | None:
     if precision(kernel, c) is None or not supported(c) or c.is_reduction:
         return None
-    width = bit_width(c.lhs.element) // 8
+    width = element_bytes(c.lhs.element)
     tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite, offset=True)
     # Without rewriting there is something that is done otherwise, or it is the same schedule again.
     return tiling if tiling is not None and (rewrite or tiling.lhs.copied or tiling.rhs.copied) else None
@@ -109,13 +109,13 @@ def _rewritten(tiling: Tiling) -> bool:
 
 def _deals(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     if s.parts:
-        return has_parts(s, tiling, bit_width(c.lhs.element) // 8, target)
+        return has_parts(s, tiling, element_bytes(c.lhs.element), target)
     return s.stream and s.lead == 0 and streams(s, tiling, target)
 
 
 def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     """Whether the generator's rules hold: registers, shared memory, and how tiles, clusters and parts divide."""
-    depth = s.row // (bit_width(c.lhs.element) // 8)
+    depth = s.row // element_bytes(c.lhs.element)
     if (s.consumers, s.rows, s.tile_n) not in _SHARES or s.tile_m != s.rows * (1 if s.pingpong else s.consumers):
         return False
     shared = s.shared(sum(raw_bytes(s, tiling, depth)), height(s.tile_n, tiling.rhs.along_k, s.panel)).total

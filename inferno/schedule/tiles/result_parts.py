@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+from inferno.element_sizes import element_bytes
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul.contraction import Contraction, Destination
 from inferno.schedule.tiles.tiling import Axes, Axis, direct
@@ -38,7 +38,7 @@ def store_maps(c: Contraction, tiling: Axes, schedule: Any) -> dict[int, StoreMa
     found = {i: m for i, m in ((i, _store_map(tiling, d, schedule.swapped)) for i, d in enumerate(c.destinations)) if m is not None}
     if schedule.swapped:
         return found if columns_together(c, tiling, schedule) % 16 == 0 else {}
-    sizes = {i: _bytes(c.destinations[i].access) for i in found}
+    sizes = {i: element_bytes(c.destinations[i].access.element) for i in found}
     widest = max([2, *sizes.values()])
     together = _together(c, schedule, widest)
     fits = together == schedule.tile_n or together * widest >= 64  # shorter parts would be too many
@@ -49,7 +49,7 @@ def store_maps(c: Contraction, tiling: Axes, schedule: Any) -> dict[int, StoreMa
 def _store_map(tiling: Axes, destination: Destination, swapped: bool) -> StoreMap | None:
     """How the copy engine writes a destination, whose lines are a tile's columns if ``swapped``; None if it cannot."""
     access, (inner, outer) = destination.access, (tiling.m, tiling.n) if swapped else (tiling.n, tiling.m)
-    size = _bytes(access)
+    size = element_bytes(access.element)
     if str(access.element) not in (_FLOATS[:2] if swapped else _STAGED):
         return None  # (stmatrix turns 16 bits; threads with neighbouring rows write whole sectors of float32 as they are)
     if access.offset != 0 or (inner.stride(access) != 1 and inner.size != 1):
@@ -67,7 +67,7 @@ def columns_together(c: Contraction, tiling: Axes, schedule: Any) -> int:
     lines as a staging buffer has, where what the last ones have too much lies outside of the tensor."""
     if schedule.swapped:
         return min(schedule.tile_n, 64) if bounds(tiling.n.size)[1] <= schedule.tile_n else gcd(schedule.tile_n, 64)
-    staged = [_bytes(c.destinations[i].access) for i in store_maps(c, tiling, schedule)]
+    staged = [element_bytes(c.destinations[i].access.element) for i in store_maps(c, tiling, schedule)]
     return _together(c, schedule, max(2, *staged)) if staged else min(schedule.tile_n, ROW // 2)
 
 
@@ -119,7 +119,7 @@ def whole_lines(c: Contraction, tiling: Axes, tile_n: int) -> int:
     """Bytes of a line of the only result, where a tile has whole lines and those are neighbours in memory, of which every 64, and all of them, are
     multiples of 16 bytes; else 0."""
     access, columns = c.destinations[0].access, tiling.n.size
-    size, begins = _bytes(access), [access.offset, *(a.stride(access) for a in tiling.grid), tiling.m.size * columns]
+    size, begins = element_bytes(access.element), [access.offset, *(a.stride(access) for a in tiling.grid), tiling.m.size * columns]
     plain = len(c.destinations) == 1 and str(access.element) in _FLOATS and tiling.n.stride(access) == 1 and isinstance(columns, int)
     near = plain and columns <= tile_n < columns + _BEYOND and (tiling.m.size == 1 or tiling.m.stride(access) == columns)
     return size * columns if near and all(is_multiple(x * size, 16) for x in begins) else 0
@@ -129,7 +129,7 @@ def in_sectors(c: Contraction, tiling: Axes) -> bool:
     """Whether neighbouring threads have neighbouring columns of all results, which they write 8 bytes each."""
     for access in (d.access for d in c.destinations):
         begins = [access.offset, tiling.n.size, *(a.stride(access) for a in (*tiling.grid, tiling.m))]
-        if str(access.element) not in _FLOATS or tiling.n.stride(access) != 1 or not all(is_multiple(x * _bytes(access), 8) for x in begins):
+        if str(access.element) not in _FLOATS or tiling.n.stride(access) != 1 or not all(is_multiple(x * element_bytes(access.element), 8) for x in begins):
             return False
     return True
 
@@ -145,7 +145,7 @@ class Brought:
     @property
     def bytes(self) -> int:
         """Of an element."""
-        return _bytes(self.access)
+        return element_bytes(self.access.element)
 
 
 def large_extras(c: Contraction, tiling: Axes) -> list[Access]:
@@ -159,9 +159,9 @@ def brought_tensors(c: Contraction, tiling: Axes, schedule: Any) -> list[Brought
         return []
     width, found = columns_together(c, tiling, schedule), []
     for access in large_extras(c, tiling):
-        span = width * _bytes(access)
+        span = width * element_bytes(access.element)
         if str(access.element) in _FLOATS and width % 16 == 0 and span in (32, 64, 128):
-            map_ = direct(access, (tiling.n, tiling.m), tiling.grid, _bytes(access))
+            map_ = direct(access, (tiling.n, tiling.m), tiling.grid, element_bytes(access.element))
             found += [] if map_ is None else [Brought(access, *map_)]
     return found
 
@@ -170,7 +170,3 @@ def tile_parts(tile_n: int, width: int, blocks: int, whole: bool = False) -> lis
     """The parts of a consumer's tile of ``blocks`` x 64 rows in the order in which they are finished: first column, and block of rows.  ``whole``: all
     are as wide, the last one begins where it ends with the tile."""
     return [(min(begin, tile_n - width) if whole else begin, block) for begin in range(0, tile_n, width) for block in range(blocks)]
-
-
-def _bytes(access: Access) -> int:
-    return bit_width(access.element) // 8

@@ -5,8 +5,8 @@ Both are hidden where two consumers have a tile each (``pingpong``) and one mult
 
 from collections.abc import Sequence
 
+from inferno.element_sizes import bit_width, element_bytes
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.matmul.contraction import Contraction
 
 # Clocks fitted to 11 kernels of whole models on an H200, which took so much longer than without: 100352x64x256 with a tensor that is added 55 us
@@ -41,7 +41,7 @@ def whole_tensors(c: Contraction) -> list[Access]:
 
 def read_clocks(c: Contraction, tile_m: int, tile_n: int, brought: Sequence[Access] = ()) -> float:
     """Clocks of reading the tensors that have an element for each of the tile's, but for those that are brought."""
-    return tile_m * tile_n * sum(bit_width(a.element) // 8 for a in whole_tensors(c) if a not in brought) / _READ_RATE
+    return tile_m * tile_n * sum(element_bytes(a.element) for a in whole_tensors(c) if a not in brought) / _READ_RATE
 
 
 def work_clocks(c: Contraction, tile_m: int, tile_n: int, consumers: int, short: bool = False) -> float:
