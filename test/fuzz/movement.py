@@ -64,12 +64,14 @@ def take(s: State) -> None:
     options = [f"{v}.index_select({d}, {_whole(s, (count,), shape[d])})", f"{v}[{':, ' * d}{_places(s, (count,), shape[d])}]",
                f"{v}[{':, ' * d}{_places(s, s.one((2, 2), (1, 3), (0, 2), (2, 1, 2)), shape[d])}]", f"torch.take({v}, {_places(s, (3, 2), math.prod(shape))})",
                f"torch.gather({v}, {d}, {_whole(s, small, shape[d])})", f"{v}[[{', '.join(str(s.integer(-shape[0], shape[0] - 1)) for _ in range(3))}]]",
-               f"{v}[..., {_places(s, (), shape[-1])}]", f"{v}[..., {_places(s, (1,), shape[-1])}]"]
+               f"{v}[..., {_places(s, (1,), shape[-1])}]"]
+    none = [()] if s.varies else []  # an index without dimensions is a number that depends on a value
+    options += [f"{v}[..., {_places(s, shape_, shape[-1])}]" for shape_ in none]
     if math.prod(other) < _INDICES - 8:
         options += [f"torch.gather({v}, {d}, {_whole(s, other, shape[d])})", f"torch.take_along_dim({v}, {_places(s, other, shape[d])}, {d})"]
     if len(shape) > 1:
         e = s.integer(0, len(shape) - 2)
-        i, j = _places(s, s.one((3,), (2, 1), (1, 2)), shape[e]), _places(s, s.one((3,), (1,), (2, 1), ()), shape[e + 1])
+        i, j = _places(s, s.one((3,), (2, 1), (1, 2)), shape[e]), _places(s, s.one((3,), (1,), (2, 1), *none), shape[e + 1])
         k = _places(s, (3,), shape[-1])
         options += [f"{v}[{':, ' * e}{i}, {j}]", f"{v}[{_places(s, (3,), shape[0])}, ..., {k}]", f"{v}[{_places(s, (3,), shape[0])}, 1:, ...]"]
     s.emit(s.one(*options), (v, "i0"))
@@ -277,7 +279,8 @@ def pool(s: State) -> None:
         (f"F.max_pool{dims}d({v}, {k}, {step}, {padding}, ceil_mode={ceil}, return_indices=True)[1]", None),
         (f"F.avg_pool{dims}d({v}, {k}, {step}, {padding}, ceil_mode={ceil}, count_include_pad={s.one(True, False)})", False),
         (f"F.adaptive_avg_pool{dims}d({v}, {size})", False), (f"F.adaptive_max_pool{dims}d({v}, {size})", None),
-        (f"F.adaptive_max_pool{dims}d({v}, {size}, return_indices=True)[1]", None), (f"F.lp_pool{min(dims, 2)}d({v}.abs(), 2, {k[:2] if dims > 1 else k[0]})", False),
+        (f"F.adaptive_max_pool{dims}d({v}, {size}, return_indices=True)[1]", None),
+        (f"F.lp_pool{dims}d({v}.abs(), 2, {tuple(k) if dims > 1 else k[0]})", False),
         (f"F.max_unpool{dims}d(*F.max_pool{dims}d({v}, 2, return_indices=True), 2)", None),
     )
     if (text.endswith("[1]") or "unpool" in text) and not s.exact[v]:
