@@ -1,5 +1,5 @@
-"""Loads, stores and atomic updates of the simulator, and views of buffers; accesses must be in bounds, and no two threads store different values to one place at
-once."""
+"""Loads, stores and atomic updates of the simulator, and views of buffers; accesses must be in bounds, and no two threads store different values to one
+place at once."""
 
 import numpy as np
 from simulated_arithmetic import from_bf16, stored_dtype, to_bf16

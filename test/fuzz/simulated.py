@@ -35,7 +35,8 @@ def compiler(seed: int, counts: Counter[str] | None = None) -> Callable:
     def compile_(function: Callable, inputs: tuple[Tensor, ...]) -> Callable:
         with capturing_for(True):  # the arguments are examples, and no program's for a CPU
             captured = capture(function, inputs, {}, None)
-        program = build_from("torch", captured.text, TARGET, last="scheduled", signature=captured.signature, matmul="generated")
+            text = captured.text
+        program = build_from("torch", text, TARGET, last="scheduled", signature=captured.signature, matmul="generated")
         draw = random.Random(f"{seed} {program.stages['scheduled']}")
         run = Simulated(program.stages["scheduled"], lambda kernel: _draw(kernel, draw, counts))
         finish, constants = Finish(captured.signature, run), constants_of(program, torch.device("cpu"))
