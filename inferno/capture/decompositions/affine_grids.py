@@ -29,9 +29,7 @@ def affine_grid(theta: Tensor, size: Sequence[int | SymInt], align_corners: bool
 def _from_minus_one(count: int | SymInt, align_corners: bool, like: Tensor) -> Tensor:
     """So many places from -1 to 1, or half a place inside of them; the only one is 0."""
     numbers = torch.arange(count, device=like.device).to(like.dtype)
-    if type(count) is int and count == 1:
-        return numbers
-    return (2 * numbers - (count - 1)) / (count - 1 if align_corners else count)
+    return (2 * numbers - (count - 1)) / (torch.sym_max(count - 1, 1) if align_corners else count)
 
 
 TABLE = {aten.affine_grid_generator.default: affine_grid}
