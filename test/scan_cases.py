@@ -34,8 +34,20 @@ def mean(op, dim):
     return model
 
 
+def from_end(dim):
+    """The gradient of a running sum, beside what it is multiplied with."""
+    return lambda x, y: (x * y).flip(dim).cumsum(dim).flip(dim) * y
+
+
 # The model, its inputs, and a schedule; each is one kernel.
 FUSED = {
+    "from the end, along": (from_end(-1), lambda: (randn(5, 300), randn(5, 300)), Scans(64, 32, 4, 2)),
+    "from the end, along, in groups": (from_end(-1), lambda: (randn(2, 4000), randn(2, 4000)), Scans(64, 64, 4, 2, 4)),
+    "from the end, along, packed": (lambda x: x.flip(1).cumsum(1).flip(1), lambda: (randn(2, 4000).to(bf16),), Scans(64, 64, 8, 2, 4, packed=True)),
+    "from the end, across": (from_end(1), lambda: (randn(2, 90, 24), randn(2, 90, 24)), Scans(64, 4, 2, 2)),
+    "from the end, across, in groups": (from_end(0), lambda: (randn(900, 24), randn(900, 24)), Scans(64, 4, 2, 2, 4)),
+    "from the end, across, staged": (from_end(0), lambda: (randn(900, 32), randn(900, 32)), Scans(64, 4, 4, 2, stages=2)),
+    "from the end, across, staged, in groups": (from_end(0), lambda: (randn(900, 32), randn(900, 32)), Scans(64, 4, 4, 2, 4, stages=1)),
     "maps in front and behind": (lambda x: torch.relu(x * 2).cumsum(-1) + 1, lambda: (randn(5, 300),), None),
     "two results, a mask": (masked, lambda: (randn(3, 2000), torch.rand(3, 2000) > 0.5), Scans(64, 64, 4, 2)),
     "broadcasts": (lambda x, w, b: (x * w + b).cumsum(1), lambda: (randn(2, 30, 40), randn(40), randn(2, 1, 1)), None),

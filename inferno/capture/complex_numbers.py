@@ -23,16 +23,17 @@ aten, prims = torch.ops.aten, torch.ops.prims
 # What does the same to both parts.
 _EACH = {
     aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.expand.default, aten.permute.default, aten.transpose.int, aten.t.default,
-    aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.slice.Tensor, aten.clone.default,
+    aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, prims.squeeze.default, aten.unsqueeze.default, aten.slice.Tensor, aten.clone.default,
     aten.alias.default, aten.detach.default, aten.index.Tensor, aten._unsafe_index.Tensor, aten.index_select.default, aten.flip.default,
     aten.repeat.default, aten.roll.default, aten.cat.default, aten.stack.default, aten.neg.default, aten.sum.dim_IntList, aten.mean.dim,
     aten.lift_fresh_copy.default, aten.resolve_neg.default, aten.diagonal.default, aten.mean.default, aten.sum.default, aten.cumsum.default,
-    aten.gather.default,
+    aten.gather.default, aten.unfold.default, aten.embedding.default,
 }
 # What sees the same numbers in another shape, and what makes the same of pairs.
 _VIEWS: dict[Any, Callable] = {
     **dict.fromkeys(
-        (aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims), aten.view.default,
+        (aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims,
+         prims.squeeze.default), aten.view.default,
     ),
     aten.expand.default: aten.expand.default,
 }

@@ -36,6 +36,29 @@ def test_antialiased_resizing(name, align):
         check(op, normal(2, 3, 9, 7), [4, 14], align, 0.5, 2.0)
 
 
+@pytest.mark.parametrize("align", [True, False])
+@pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 3, 1, 5), (2, 1, 1, 1), (2, 3, 4, 1, 6), (1, 2, 3, 2, 7)])
+def test_affine_grids(size, align):
+    """Also of one place in some direction, which is in the middle."""
+    dims = len(size) - 2
+    for dtype in (torch.float32, torch.float64):
+        theta = normal(size[0], dims, dims + 1).to(dtype)
+        check(aten.affine_grid_generator.default, theta, size, align)
+        fast = inferno.compile(lambda t: torch.nn.functional.affine_grid(t, size, align_corners=align), (theta,), target="cpu", fallback=False)
+        assert fast(theta).shape == (size[0], *size[2:], dims)
+
+
+@pytest.mark.parametrize("shape, counts", [((2, 3, 4, 4), (0, 2)), ((2, 3, 4, 4), (0, 0)), ((2, 0, 4, 4), (2, 2)), ((0, 3, 4, 4), (0, 3))])
+def test_adaptive_poolings_of_no_windows(shape, counts):
+    means = lambda x: torch.nn.functional.adaptive_avg_pool2d(x, counts)  # noqa: E731
+    maxima = lambda x: torch.nn.functional.adaptive_max_pool2d(x, counts, return_indices=True)  # noqa: E731
+    x = torch.randn(shape)
+    assert torch.equal(inferno.compile(means, (x,), target="cpu", fallback=False)(x), means(x))
+    if shape[1]:  # of no channels there are no maxima
+        for ours, eager in zip(inferno.compile(maxima, (x,), target="cpu", fallback=False)(x), maxima(x)):
+            assert torch.equal(ours, eager) and ours.dtype == eager.dtype
+
+
 def test_integer_maxima_of_windows():
     x = whole(2, 3, 9, 7, low=-50, high=50)
     for args in (([2],), ([3, 2], [2, 1], [1, 1]), ([2], [2], [0], [1], True), ([3], [2], [1], [1], True)):

@@ -46,6 +46,25 @@ CASES = {
 }
 
 
+MOVED = {
+    "parts of a split": (lambda z: [p.flip(0) for p in z.split([2, 0, 4])], (Z,)),
+    "parts of a chunk": (lambda z: torch.cat([p * 2 for p in reversed(z.chunk(3, 1))], 1), (Z,)),
+    "each": (lambda z: torch.stack([p.flip(0) for p in z.unbind(1)]), (Z,)),
+    "windows": (lambda z: z.unfold(1, 3, 2).flip(0), (Z,)),
+    "looked up": (lambda z, i: torch.nn.functional.embedding(i, z) * 2, (Z, ROWS)),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_moved(name):
+    """By kernels of reals alone."""
+    model, args = MOVED[name]
+    made = SimulatedModel(model, args, expand=True)
+    assert "complex<" not in made.program.gpu
+    found = check(made, model, args)
+    assert found.right, str(found)
+
+
 @pytest.mark.covering(most=1, also=lambda name: name in ("put in rows", "between transforms", "as it came, too"))
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):

@@ -67,7 +67,7 @@ def test_schedules(model, dtype, schedule):
 
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("columns, dtype, schedule", [
-    (1001, torch.float32, {"threads": 64, "across": 64}), (1003, bf16, {"threads": 64, "across": 32, "packed": True}), (515, bf16, {"packed": False}),
+    (1001, torch.float32, {"threads": 64, "across": 64}), (1003, bf16, {"threads": 64, "across": 32, "packed": True}), (771, bf16, {"packed": False}),
     (1003, torch.float32, {"threads": 64, "across": 64, "cluster": 2, "sends": True}),
 ])
 def test_rows_that_begin_anywhere(columns, dtype, schedule):

@@ -21,6 +21,8 @@ def chosen(change: dict):
     def changed(s):
         if isinstance(s, BySize):
             return changed(s.large) if change.get("held") is False else replace(s, small=changed(s.small), large=changed(s.large))
+        if "cluster" in change and s.along == 1:
+            s = replace(s, across=32)  # a thread that has all of a row leaves nothing to other blocks
         return replace(s, **change, longest=s.longest if change.get("held", s.held) else 0)
 
     def choose(kernel):

@@ -91,8 +91,8 @@ class SimulatedModel:
     ) -> None:
         with capturing_for(True):  # the arguments are examples, and no program's for a CPU
             captured = capture(model, args, {}, dynamic_shapes)
+            text, constants = _fuse(captured, passes, expand)
         self._signature = captured.signature
-        text, constants = _fuse(captured, passes, expand)
         self._constants = [tensor_of(*c) for c in constants]
         self.program = Simulated(text, choose, early)
         self._finish = Finish(self._signature, self.program)

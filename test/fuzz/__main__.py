@@ -4,6 +4,7 @@ Prints each program that is wrong, crashes or is refused, cut down to a few line
 """
 
 import argparse
+import logging
 import sys
 import time
 from collections import Counter
@@ -14,6 +15,7 @@ import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from fuzz.contractions import contractions
+from fuzz.movement import movements
 from fuzz.programs import Program, minimise
 from fuzz.strategy import programs
 from fuzz.verdict import Verdict, judge
@@ -29,6 +31,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--dynamic", action="store_true", help="with --backend: sizes vary")
     parser.add_argument("--kernels", action="store_true", help="hold every kernel against its PyTorch program too (see inferno check)")
     parser.add_argument("--contractions", action="store_true", help="programs around matrix products")
+    parser.add_argument("--movement", action="store_true", help="programs that move data, of all types; with --fallback some sizes depend on values")
+    parser.add_argument("--fallback", action="store_true", help="what cannot be compiled is left to eager")
     parser.add_argument("--long", action="store_true", help="one size of each program is large")
     parser.add_argument("--simulated", action="store_true", help="as for a GPU, by the simulator, with schedules drawn at random")
     parser.add_argument("--keep", action="store_true", help="do not cut down what fails")
@@ -41,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
 
         compile_ = simulated(options.seed, generators)
     else:
-        compile_ = backend(options.device, options.dynamic) if options.backend else compiler(options.device)
+        compile_ = backend(options.device, options.dynamic) if options.backend else compiler(options.device, options.fallback)
     counts: Counter[str] = Counter()
     seen: Counter[str] = Counter()
     shown: set[Program] = set()
@@ -51,7 +55,9 @@ def main(argv: list[str] | None = None) -> int:
     @settings(
         max_examples=options.examples, phases=[Phase.generate], deadline=None, database=None, suppress_health_check=list(HealthCheck),
     )
-    @given(contractions() if options.contractions else programs(options.lines, options.long))
+    @given(
+        contractions() if options.contractions else movements(options.lines, options.fallback) if options.movement else programs(options.lines, options.long),
+    )
     def examine(program: Program) -> None:
         verdict = judge(program, compile_, options.device, options.backend)
         if options.kernels and verdict.kind == "right":
@@ -74,11 +80,28 @@ def main(argv: list[str] | None = None) -> int:
     return int(counts["wrong"] + counts["crash"] > 0)
 
 
-def compiler(device: str) -> Callable:
+def compiler(device: str, fallback: bool = False) -> Callable:
     import inferno
 
     target = "cpu" if device == "cpu" else None
-    return lambda function, inputs: inferno.compile(function, inputs, target=target, fallback=False)
+    faults: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: faults.append(record.getMessage())
+    logging.getLogger("inferno").addHandler(handler)
+
+    def compile_(function: Callable, inputs: tuple) -> Callable:
+        faults.clear()
+        compiled = inferno.compile(function, inputs, target=target, fallback=fallback)
+
+        def call(*args):  # may compile, too
+            results = compiled(*args)
+            if found := [text for text in faults if "failed in" in text]:  # what the compiler should have refused, or done
+                raise RuntimeError(found[0])
+            return results
+
+        return call
+
+    return compile_
 
 
 def backend(device: str, dynamic: bool = False) -> Callable:

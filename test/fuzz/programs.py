@@ -15,7 +15,13 @@ DTYPES = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
     "i64": torch.int64, "i32": torch.int32, "b1": torch.bool,
 }
+ALL_DTYPES = {**DTYPES, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "c64": torch.complex64}  # with those that data is moved of
 FLOATS = ("f64", "f32", "f16", "bf16")
+
+
+def as_wide(dtype: torch.dtype, wide: torch.dtype) -> torch.dtype:
+    """What stands in a type's place where all floating-point numbers are ``wide``."""
+    return wide.to_complex() if dtype.is_complex else wide if dtype.is_floating_point else dtype
 
 
 @dataclass(frozen=True)
@@ -28,14 +34,16 @@ class Input:
     layout: str = "contiguous"
 
     def make(self, generator: torch.Generator) -> Tensor:
-        """Normal numbers, integers in -8..8, coins."""
-        dtype, shape = DTYPES[self.dtype], self.shape
+        """Normal numbers, integers in -8..8, or 0..8 where there are no others, coins."""
+        dtype, shape = ALL_DTYPES[self.dtype], self.shape
         if dtype.is_floating_point:
             values = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+        elif dtype.is_complex:
+            values = torch.randn(shape, generator=generator, dtype=dtype)
         elif dtype is torch.bool:
             values = torch.rand(shape, generator=generator) > 0.5
         else:
-            values = torch.randint(-8, 9, shape, generator=generator, dtype=dtype)
+            values = torch.randint(-8 if dtype.is_signed else 0, 9, shape, generator=generator, dtype=dtype)
         return lay_out(values, self.layout)
 
 
@@ -86,7 +94,7 @@ class Program:
 
     def function(self, dtype: torch.dtype | None = None) -> Callable[..., tuple[Tensor, ...]]:
         """The program as a function, with ``dtype`` in every floating-point dtype's place."""
-        names = {n: dtype if dtype is not None and n in FLOATS else d for n, d in DTYPES.items()}
+        names = dict(ALL_DTYPES) if dtype is None else {n: as_wide(d, dtype) for n, d in ALL_DTYPES.items()}
         scope = {"torch": torch, "F": F, "inf": float("inf"), **names}
         exec(compile(self.source(), "<program>", "exec"), scope)
         return scope["f"]

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fuzz.programs import DTYPES, FLOATS, LAYOUTS, Input, Line, Program
+from fuzz.programs import ALL_DTYPES, FLOATS, LAYOUTS, Input, Line, Program
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 64, 67)
 LONG = (256, 1000, 1031, 2048, 4100)
@@ -35,6 +35,7 @@ class State:
     exact: dict[str, bool] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
     changed: bool = False
+    varies: bool = False  # whether sizes may depend on values
 
     def pick(self, test: Callable[[str], bool] = lambda n: True) -> str | None:
         found = [n for n in self.values if test(n)]
@@ -59,11 +60,11 @@ class State:
         return self.values[name].dtype is torch.bool
 
     def short(self, name: str) -> str:
-        return next(k for k, d in DTYPES.items() if d is self.values[name].dtype)
+        return next(k for k, d in ALL_DTYPES.items() if d is self.values[name].dtype)
 
     def emit(self, text: str, used: tuple[str, ...], exact: bool | None = None, count: int = 1) -> bool:
         """Add ``v = text`` if it runs and gives numbers of moderate size.  Whether it did."""
-        scope = {"torch": torch, "F": F, "inf": math.inf, **DTYPES, **self.values}
+        scope = {"torch": torch, "F": F, "inf": math.inf, **ALL_DTYPES, **self.values}
         try:
             result = eval(text, scope)
         except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
@@ -76,7 +77,7 @@ class State:
         for name, value in zip(made, results):
             self.values[name] = value
             certain = all(self.exact[u] for u in used) if exact is None else exact and all(self.exact[u] for u in used)
-            self.exact[name] = certain or not value.is_floating_point()
+            self.exact[name] = certain or not (value.is_floating_point() or value.is_complex())
         return True
 
     def emit_change(self, text: str, changed: str, used: tuple[str, ...], exact: bool) -> bool:
@@ -85,7 +86,7 @@ class State:
         if any(n > 1 and step == 0 for n, step in zip(self.values[changed].shape, self.values[changed].stride())):
             return False
         before = {n: v.clone() for n, v in self.values.items()}
-        scope = {"torch": torch, "F": F, "inf": math.inf, **DTYPES, **self.values}
+        scope = {"torch": torch, "F": F, "inf": math.inf, **ALL_DTYPES, **self.values}
         try:
             exec(text, scope)
             right = all(map(self._moderate, self.values.values()))
@@ -106,7 +107,7 @@ class State:
 
     @staticmethod
     def _moderate(value: Tensor) -> bool:
-        if value.numel() > MOST_ELEMENTS or value.dim() > 5 or value.dtype not in DTYPES.values():
+        if value.numel() > MOST_ELEMENTS or value.dim() > 5 or value.dtype not in ALL_DTYPES.values():
             return False
         if not value.is_floating_point() or not value.numel():
             return True

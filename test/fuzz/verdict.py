@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fuzz.programs import DTYPES, FLOATS, Program
+from fuzz.programs import DTYPES, FLOATS, Program, as_wide
 from inferno.runtime.check.isolation import Isolated
 from inferno.runtime.check.perturbation import FLOAT64_TO_FLOAT32, Perturbed
 
@@ -65,10 +65,15 @@ def run(function: Callable, inputs: tuple[Tensor, ...], device: str = "cpu") -> 
 
 def run_in(program: Program, inputs: tuple[Tensor, ...], dtype: torch.dtype, wrap: Callable = lambda f: f) -> tuple[Tensor, ...]:
     """The results in another floating-point type."""
-    given = tuple(t.to(dtype) if t.is_floating_point() else t.clone() for t in copies(inputs))
+    given = tuple(t.clone().to(as_wide(t.dtype, dtype)) for t in copies(inputs))
     with torch.no_grad(), Isolated(dtype) as mode:
         results = wrap(program.function(dtype))(*given)
     return tuple(mode.read(t) for t in (*results, *given))
+
+
+def _reals(x: Tensor) -> Tensor:
+    """Complex numbers as pairs."""
+    return torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
 
 
 @dataclass
@@ -80,6 +85,7 @@ class _Sums:
     eager: float = 0.0
 
     def add(self, ours: Tensor, eager: Tensor, exact: Tensor) -> None:
+        ours, eager, exact = map(_reals, (ours, eager, exact))
         finite = eager.isfinite() & exact.isfinite()
         e = exact[finite].double()
         self.reference += (e**2).sum().item()
@@ -87,6 +93,7 @@ class _Sums:
         self.eager += ((eager[finite].double() - e) ** 2).sum().item()
 
     def add_eager(self, eager: Tensor, exact: Tensor) -> float:
+        eager, exact = _reals(eager), _reals(exact)
         finite = eager.isfinite() & exact.isfinite()
         return ((eager[finite].double() - exact[finite].double()) ** 2).sum().item()
 
@@ -130,6 +137,7 @@ def judge(program: Program, compile_: Callable, device: str = "cpu", gradients: 
     for i, (name, a, b, c, d) in enumerate(zip(names, ours, again, eager, exact)):
         if a.shape != c.shape or a.dtype != c.dtype:
             return Verdict("wrong", f"{name}: {a.dtype} {tuple(a.shape)} where eager has {c.dtype} {tuple(c.shape)}")
+        a, b, c, d = map(_reals, (a, b, c, d))
         if not torch.equal(a.nan_to_num(), b.nan_to_num()):
             return Verdict("wrong", f"{name}: two calls differ")
         if not c.is_floating_point():

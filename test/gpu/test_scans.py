@@ -87,6 +87,14 @@ def test_logarithms_of_sums(shape, dim, schedule):
     right(shape, dim, torch.float32, schedule, torch.logcumsumexp)
 
 
+@pytest.mark.parametrize("shape, dim, dtype", [(*x, t) for x in SHAPES[3:] for t in (torch.float32, torch.bfloat16)])
+def test_from_the_end(shape, dim, dtype):
+    """By the schedules that are chosen, those of many tiles, groups and stages among them."""
+    torch.manual_seed(0)
+    launches = same(lambda x: x.flip(dim).cumsum(dim).flip(dim), (torch.randn(shape, device="cuda").to(dtype),))
+    assert launches <= 2  # of groups' words one is the filling
+
+
 @pytest.mark.parametrize("name", FUSED)
 def test_one_kernel(name):
     torch.manual_seed(0)

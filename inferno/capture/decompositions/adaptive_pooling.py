@@ -20,6 +20,8 @@ _SMALL = 32  # elements of a window that a pooling compares or adds in one kerne
 
 def maxima(x: Tensor, output_size: Sequence[int], rank: int) -> tuple[Tensor, Tensor]:
     """Maxima of windows and their places in the input's last ``rank`` dimensions: of what is equal the first one, and the last NaN, as torch has it."""
+    if (empty := _empty(x, output_size, rank)) is not None:
+        return empty, empty.long()
     sizes = _windows(x, output_size, rank)
     if sizes is None or x.dtype in (torch.uint8, torch.bool):
         return NotImplemented
@@ -59,6 +61,8 @@ def gradient(grad: Tensor, x: Tensor, indices: Tensor, rank: int) -> Tensor:
 
 def means(x: Tensor, output_size: Sequence[int], rank: int) -> Tensor:
     """Means of windows."""
+    if (empty := _empty(x, output_size, rank)) is not None:
+        return empty
     sizes = _windows(x, output_size, rank)
     if sizes is None or not x.is_floating_point():
         return NotImplemented
@@ -68,11 +72,21 @@ def means(x: Tensor, output_size: Sequence[int], rank: int) -> Tensor:
     return apart.mean(along).reshape([*x.shape[:x.dim() - rank], *sizes[0]])
 
 
+def _counts(output_size: int | Sequence[int], rank: int) -> list[int]:
+    """How many windows are asked for in each dimension."""
+    counts = [output_size] if isinstance(output_size, int) else list(output_size)
+    return counts * rank if len(counts) == 1 else counts
+
+
+def _empty(x: Tensor, output_size: int | Sequence[int], rank: int) -> Tensor | None:
+    """The result, where there are no windows: torch's decomposition divides by their number."""
+    shape = [*x.shape[:x.dim() - rank], *_counts(output_size, rank)]
+    return x.new_empty(shape) if any(type(n) is int and n == 0 for n in shape) else None
+
+
 def _windows(x: Tensor, output_size: Sequence[int], rank: int) -> tuple[list[int], list[int]] | None:
     """How many windows there are in each dimension, and elements of one; None where they differ, or are not known."""
-    counts = [output_size] if isinstance(output_size, int) else list(output_size)
-    counts = counts * rank if len(counts) == 1 else counts
-    sizes = list(x.shape[-rank:])
+    counts, sizes = _counts(output_size, rank), list(x.shape[-rank:])
     if any(type(s) is not int or s == 0 for s in (*x.shape, *counts)) or any(s % n for s, n in zip(sizes, counts)):
         return None
     return counts, [s // n for s, n in zip(sizes, counts)]

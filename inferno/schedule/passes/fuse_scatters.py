@@ -59,7 +59,7 @@ def _fuse_all(module: ir.Module, parts: Parts, takes: Callable[[func.FuncOp], bo
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         calls = calls_in(main)
         mine = [c for c in calls if _scatter(kernels[callee(c)]) is not None and asks(kernels[callee(c)])]
-        return sum([any(_fuse(module, kernels, c, *part, takes, parts is _ROWS) for part in parts) for c in mine]) > 0
+        return sum([any(_fuse(module, kernels, c, *part, takes) for part in parts) for c in mine]) > 0
 
     merge_in(module, merge)
 
@@ -72,9 +72,8 @@ def _scatter(kernel: func.FuncOp) -> ir.Operation | None:
 
 def _fuse(
     module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], deep: bool, takes: Callable[[func.FuncOp], bool],
-    copies: bool,
 ) -> bool:
-    group, kernel = _makers(kernels, call, operands, deep, copies), kernels[callee(call)]
+    group, kernel = _makers(kernels, call, operands, deep), kernels[callee(call)]
     if len(group) == 1:
         return False
     calls = [o.operation for o in call.block.operations if o.operation in group]
@@ -98,15 +97,15 @@ def _fuse(
     return Merges(module, kernels).merge(edges, scheduled, names_of(call)) is not None
 
 
-def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], deep: bool, copies: bool) -> set[ir.Operation]:
-    """The call of a scatter, and those of maps that only it reads by way of some of its operands; ``deep``: and of maps that only these read; ``copies``: of
-    parts of tensors, too."""
+def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], deep: bool) -> set[ir.Operation]:
+    """The call of a scatter, and those of maps, and of copies of parts of tensors, that only it reads by way of some of its operands; ``deep``: and of those
+    that only these read."""
     kernel = kernels[callee(call)]
     arguments = [argument_index(kernel, root_of(_scatter(kernel).operands[n])) for n in operands]
     group, pending = {call}, [root_of(call.operands[n]) for n in arguments if n is not None]
     while pending:
         maker = owner(pending.pop())
-        if maker in group or maker is None or maker.name != "func.call" or not _is_map(kernels[callee(maker)], copies):
+        if maker in group or maker is None or maker.name != "func.call" or not _is_map(kernels[callee(maker)]):
             continue
         if all(u in group for r in maker.results for u in readers(r)):
             group.add(maker)
@@ -114,10 +113,10 @@ def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Seque
     return group
 
 
-def _is_map(kernel: func.FuncOp, copies: bool) -> bool:
-    """Whether it is one elementwise operation, of tensors or parts of them, or a copy of such a part, if ``copies`` are asked for."""
+def _is_map(kernel: func.FuncOp) -> bool:
+    """Whether it is one elementwise operation, of tensors or parts of them, or a copy of such a part."""
     others = ("func.return", "tensor.empty", "tensor.extract_slice")
     operations = [o for o in operations_in(kernel) if o.name not in others and not o.name.startswith("arith.")]
     if not knows_arguments(kernel) or len(operations) != 1 or len(kernel.type.results) != 1:
         return False
-    return is_elementwise(operations[0]) or (copies and operations[0].name == "linalg.copy")
+    return is_elementwise(operations[0]) or operations[0].name == "linalg.copy"

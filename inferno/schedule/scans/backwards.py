@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from inferno.mlir import dim_of, func, ir, owner, users, walk
 from inferno.passes.fuse_gathers import read_in_order
-from inferno.passes.generics import inputs, is_elementwise, loop_sizes, loops_of, maps
+from inferno.passes.generics import inputs, is_copy, is_elementwise, loop_sizes, loops_of, maps
 from inferno.passes.programs import readers, root_of
 from inferno.passes.reversals import flipped_dimensions
 from inferno.schedule.passes.calls import generics_of, inputs_of
@@ -28,6 +28,10 @@ def straighten(scan: ir.Operation) -> bool:
             use.erase()
     for generic in (maker, *dict.fromkeys(g.parent.operation for g in gathers)):
         read_in_order(generic)
+    maker = owner(scan.operands[0])
+    if is_copy(maker) and maps(maker)[0] == maps(maker)[-1]:  # what is scanned is what the kernel is given
+        scan.operands[0] = inputs(maker)[0]
+        maker.erase()
     return True
 
 

@@ -16,8 +16,8 @@ from inferno.symbolic import Int, product
 
 @dataclass(frozen=True)
 class Computed:
-    """Element n is what the body of ``generic`` yields at the n-th point of a box of ``sizes``, of elements of ``sources`` there: an argument's, where it
-    says, those with the same number, or one value.  The body may take sizes that the kernel is given from outside."""
+    """Element n is what the body of ``generic``, which may be a copy, yields at the n-th point of a box of ``sizes``, of elements of ``sources`` there: an
+    argument's, where it says, those with the same number, or one value.  The body may take sizes that the kernel is given from outside."""
 
     generic: ir.Operation
     sizes: tuple[Int, ...]
@@ -42,6 +42,8 @@ def read_elements(kernel: func.FuncOp, value: ir.Value) -> Elements | None:
         count = product(shape(value))
         return Access(argument_index(kernel, root), value.type.element_type, (1,), 0, (count,))
     op = owner(root)
+    if op is not None and op.name == "linalg.copy":
+        return _copied(kernel, op)
     if not is_elementwise(op) or len(op.results) != 1 or any(isinstance(v.type, ir.IndexType) for v in op.operands):
         return None
     *given, own = maps(op)
@@ -64,3 +66,12 @@ def read_elements(kernel: func.FuncOp, value: ir.Value) -> Elements | None:
             return None
         sources.append(source)
     return Computed(op, tuple(sizes), tuple(sources))
+
+
+def _copied(kernel: func.FuncOp, copy: ir.Operation) -> Computed | None:
+    """The elements of a copy of an argument, or of a part of one."""
+    value, sizes = copy.operands[0], copy.results[0].type.shape
+    if value.type != copy.results[0].type or not value.type.has_static_shape:
+        return None
+    source = placed(kernel, value, ir.AffineMap.get_identity(len(sizes)))
+    return None if source is None else Computed(copy, tuple(sizes), (source,))
