@@ -104,7 +104,7 @@ class _TransposedEmitter(ColumnsEmitter):
         here = [d for d in stored if d.access in self.addresses]
         super().write([d for d in stored if d.access not in self.addresses], chunk)
         for d in here:
-            each, count = element_bytes(d.access), self.s.vector
+            each, count = element_bytes(d.access.element), self.s.vector
             lanes, wide = lanes_of(as_vector(self.value(d.source, chunk), count)), min(count, PIECE // each)
             for i in range(0, count, wide):
                 value = to_memory(join(lanes[i:i + wide]) if wide > 1 else lanes[i])

@@ -231,16 +231,16 @@ class _Work:
 
 def _work(c: RowKernel) -> _Work:
     beside = [a for a in _wide(c) if a.strides[c.rows[-1]] == 1]
-    lanes = gcd(min(_LANES, PIECE // min(map(element_bytes, beside))), prod(c.sizes[d] for d in row_runs(c)[-1]))
+    lanes = gcd(min(_LANES, PIECE // min(element_bytes(a.element) for a in beside)), prod(c.sizes[d] for d in row_runs(c)[-1]))
     written = {d.access for d in c.destinations}
     numbers = {number: element_bytes(a.element) for a, number in tiles(c).items()}
     kept = sum(PIECE * ceil(lanes * element_bytes(a.element) / PIECE) for a in kept_accesses(c)) // lanes
     read = [a for a in transposed(c) if a not in written]
     moving = sum(_OF_ELEMENT + _OF_PIECE / _together(c, a) for a in transposed(c))
     return _Work(
-        moved=moved_bytes(c, True), beside=min(map(element_bytes, beside)), lanes=lanes, kept=kept,
+        moved=moved_bytes(c, True), beside=min(element_bytes(a.element) for a in beside), lanes=lanes, kept=kept,
         read=min((element_bytes(a.element) for a in beside if a not in written), default=0),
-        tiles=sum(numbers.values()), filled=sum(map(element_bytes, read)),
+        tiles=sum(numbers.values()), filled=sum(element_bytes(a.element) for a in read),
         piece=min((_together(c, a) * element_bytes(a.element) for a in read), default=PIECE),
         held=(max(32, c.held_bits()) + 32) // 32, brings=can_bring(c, lanes), instructions=instructions(c, True) + moving,
         totals=sum(k is not None for s in c.steps for k in s.combiners), moves=len({a in written for a in transposed(c)}),
