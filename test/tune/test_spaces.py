@@ -86,7 +86,7 @@ KERNELS = {
     "f64": (matmul(65, 33, 130).replace("f32", "f64"), {"mma", "simt"}),
     "vector": (matmul(1, 300, 500), {"simt", "vectors"}),
     "short vectors": (contraction({"b": 64, "n": 500, "k": 24}, "bnk", "bk", "bn", "f32"), {"simt", "vectors", "short_vectors"}),
-    "small products": (contraction({"b": 65536, "n": 3, "k": 16}, "bk", "bkn", "bn", "f32"), {"simt", "vectors", "short_vectors", "small_products"}),
+    "small products": (contraction({"b": 65536, "n": 3, "k": 16}, "bk", "bkn", "bn", "f32"), {"simt", "reductions", "short_vectors", "small_products"}),
     "few": (matmul(16, 1024, 512, "bf16", rhs="n,k"), {"wgmma", "mma", "simt"}),
     "dual": (dual(512, 512, 640), {"dual"}),
     "dual, columns together": (dual(512, 512, 640, "kn"), {"dual"}),
