@@ -42,6 +42,7 @@ PROGRAMS = {  # what is computed, shapes of arguments, launches
     "flipped along another": (lambda x: x.flip(2).cumsum(1).flip(2), [(3, 60, 20)], 3),
     "flipped along two": (lambda x: x.flip((1, 2)).cumsum(1).flip((1, 2)), [(3, 60, 20)], 3),
     "not flipped back for all": (lambda x: ((s := x.flip(1).cumsum(1)).flip(1) * x, s.exp()), [(3, 60, 20)], 3),
+    "behind each other": (lambda x, y: ((s := (x * y).flip(1).cumsum(1)).flip(1) * s.flip(1).mean(2, keepdim=True)), [(3, 60, 20), (3, 60, 20)], 3),
     "rolled": (lambda x: x.flip(1).cumsum(1).roll(1, 1), [(3, 60, 20)], 2),
 }
 

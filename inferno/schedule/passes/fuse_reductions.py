@@ -122,7 +122,7 @@ class _Program(Rewrite):
 
     def _goes_backwards(self, call: ir.Operation) -> bool:
         """Whether a scan is of what is flipped and flipped back, which ``fuse-scans`` makes one kernel."""
-        around = between_flips(self.kernels, callee, call)
+        around = between_flips(self.kernels, call)
         edges = edges_by_symbols(in_order([call, *around]), views=True) if around else None
         return edges is not None and self.is_scan(edges)
 

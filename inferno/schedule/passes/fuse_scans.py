@@ -2,13 +2,14 @@
 
 ``fuse-reductions`` has made scans beside reductions of the same rows part of their kernels before.  A map in front joins if nothing else reads its
 results, one behind if it needs nothing that waits for the group.  That always pays: each saves a pass over memory, and a scan has arithmetic to spare.
+Flips in front and behind join at once: the scan goes from the end then, and vectors along memory are not flipped apart.
 """
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.generics import is_reduction
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.passes.calls import generics_of, inputs_of, is_open, places_in
-from inferno.schedule.passes.edges import Edges, edges_by_symbols, waits
+from inferno.schedule.passes.edges import Edges, edges_by_symbols, wait_for_each_other, waits
 from inferno.schedule.passes.merge_calls import defer, joint_name, merged_kernel, replace_calls
 from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.scans import scans
@@ -39,33 +40,36 @@ def fuse_scans(module: ir.Module, target: str) -> None:
 def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target) -> bool:
     """Make a scan and what joins it one kernel; whether anything did."""
     places = places_in(main)
-    calls, refused = [call], set()
-    found: tuple[Edges, func.FuncOp] | None = None
-    if around := between_flips(kernels, callee, call):
-        trial = sorted([call, *around], key=places.__getitem__)
-        edges = edges_by_symbols(trial, views=True)
-        merged = merged_kernel(kernels, edges, joint_name(module, trial)) if edges is not None else None
-        if merged is not None and (c := scans.read(merged, target)) is not None and c.backwards:
-            calls, found = trial, (edges, merged)
-        elif merged is not None:
-            merged.operation.erase()
+    calls, refused, found = [call], set(), None
+    around = between_flips(kernels, call)
+    if around and not wait_for_each_other([call, *around]) and (found := _merged(module, kernels, [call, *around], places, target)) is not None:
+        calls += around
     while len(calls) < _MOST and (candidate := _next(kernels, calls, refused, places)) is not None:
-        trial = sorted([*calls, candidate], key=places.__getitem__)
-        edges = edges_by_symbols(trial, views=True)
-        merged = merged_kernel(kernels, edges, joint_name(module, trial)) if edges is not None else None
-        if merged is None or not _is_taken(merged, target):
-            if merged is not None:
-                merged.operation.erase()
+        merged = _merged(module, kernels, [*calls, candidate], places, target)
+        if merged is None:
             refused.add(candidate)
             continue
         if found is not None:
             found[1].operation.erase()
-        calls, found = trial, (edges, merged)
+        calls, found = [*calls, candidate], merged
     if found is None:
         return False
     defer(found[0])
     replace_calls(*found)
     return True
+
+
+def _merged(
+    module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], places: dict[ir.Operation, int], target: Target,
+) -> tuple[Edges, func.FuncOp] | None:
+    """Calls as one scan's kernel; None, and nothing new, where they are none."""
+    calls = sorted(calls, key=places.__getitem__)
+    edges = edges_by_symbols(calls, views=True)
+    merged = merged_kernel(kernels, edges, joint_name(module, calls)) if edges is not None else None
+    if merged is None or _is_taken(merged, target):
+        return None if merged is None else (edges, merged)
+    merged.operation.erase()
+    return None
 
 
 def _is_taken(kernel: func.FuncOp, target: Target) -> bool:

@@ -1,11 +1,9 @@
 """Scans of what is flipped, whose results are flipped back: the same scan from the end, as the gradient of a running sum is."""
 
-from collections.abc import Callable
-
 from inferno.mlir import dim_of, func, ir, owner, users, walk
 from inferno.passes.fuse_gathers import read_in_order
 from inferno.passes.generics import inputs, is_copy, is_elementwise, loop_sizes, loops_of, maps
-from inferno.passes.programs import readers, root_of
+from inferno.passes.programs import callee, readers, root_of
 from inferno.passes.reversals import flipped_dimensions
 from inferno.schedule.passes.calls import generics_of, inputs_of
 
@@ -35,9 +33,8 @@ def straighten(scan: ir.Operation) -> bool:
     return True
 
 
-def between_flips(kernels: dict[str, func.FuncOp], name: Callable[[ir.Operation], str], scan: ir.Operation) -> list[ir.Operation]:
-    """Calls around a scan's whose kernels (by what ``name`` says of a call) gather, as flips do, what it reads and what it makes: its maker first.  None if
-    there are no such."""
+def between_flips(kernels: dict[str, func.FuncOp], scan: ir.Operation) -> list[ir.Operation]:
+    """The calls around a scan's whose kernels gather, as flips do, what it reads and what it makes, its maker first; none if there are others."""
     if not scan.results or not all(isinstance(r.type, ir.RankedTensorType) for r in scan.results):
         return []
     found = [owner(root_of(v)) for v in inputs_of(scan)]
@@ -45,7 +42,7 @@ def between_flips(kernels: dict[str, func.FuncOp], name: Callable[[ir.Operation]
     if len(found) != 1 or found[0] is None or not behind or [u for r in found[0].results for u in readers(r)] != [scan]:
         return []
     every = [found[0], *behind]
-    return every if all(_gathers(kernels.get(name(c)) if c.name == "func.call" else None) for c in every) else []
+    return every if all(_gathers(kernels.get(callee(c)) if c.name == "func.call" else None) for c in every) else []
 
 
 def _gathers(kernel: func.FuncOp | None) -> bool:
