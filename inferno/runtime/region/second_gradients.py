@@ -36,6 +36,7 @@ class SecondGradients:
         self._plain, self._fallback = plain, fallback
         self._state = autocast.around()
         self._said = self._draws = self._draws_otherwise = False
+        self._unasked = False  # torch has no place to ask at, so that calls need leave nothing
         self._reads: frozenset[int] | None = None  # the numbers of the inputs that the gradients depend on, where AOTAutograd has as many
         self._count = 0
 
@@ -56,7 +57,7 @@ class SecondGradients:
 
     def call(self, compiled: Callable, given: Sequence[Any]) -> Any:
         """A call of what was compiled, which leaves at its node what a second gradient is computed of."""
-        if not torch.is_grad_enabled():
+        if self._unasked or not torch.is_grad_enabled():
             return compiled(*given)
         versions = _versions(given)
         states = _generators(given) if self._draws and not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()) else None
@@ -66,10 +67,11 @@ class SecondGradients:
             node = result.grad_fn if isinstance(result, Tensor) else None
             if hasattr(type(node), "_forward_cls"):
                 nodes.setdefault(node, {}).setdefault(result.output_nr, i)
-        kept = _kept(given, versions) if nodes else given
-        for node, places in nodes.items():
-            if _prepare(type(node)._forward_cls):
-                node.inferno_call = _Call(self, kept, versions, states, places)
+        asking = {node: places for node, places in nodes.items() if _prepare(type(node)._forward_cls)}
+        self._unasked = bool(nodes) and not asking
+        kept = _kept(given, versions) if asking else given
+        for node, places in asking.items():
+            node.inferno_call = _Call(self, kept, versions, states, places)
         return results
 
     def gradients(self, node: Any, call: "_Call", grads: Sequence[Tensor | None]) -> list[Tensor | None] | str:
