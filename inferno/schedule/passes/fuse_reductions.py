@@ -223,7 +223,7 @@ class _Program(Rewrite):
         if not self.few or (found := self.few.get(pattern(edges))) is None:
             return False
         makers = [owner(root_of(v)) for call in edges.calls for v in inputs_of(call)]
-        if any(m is not None and m not in edges.calls and self.kind(m) == REDUCTION for m in makers):
+        if any(m is not None and m not in edges.calls and self.kind(m) == "reduction" for m in makers):
             return False  # of rows' means, which are one kernel with what follows
         return found < grid_rows.FASTER * sum(cached(self.kernels[callee(call)], self.target) for call in edges.calls)
 
@@ -315,7 +315,7 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
         else:
             calls, found = trial, edges
             made = {r for c in calls for r in c.results}
-            if all(program.kind(c) == REDUCTION for c in calls) and not any(root_of(v) in made for c in calls for v in inputs_of(c)):
+            if all(program.kind(c) == "reduction" for c in calls) and not any(root_of(v) in made for c in calls for v in inputs_of(c)):
                 sums = edges
     return found, sums
 
