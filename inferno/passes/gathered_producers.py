@@ -49,8 +49,8 @@ def is_gathered(producer: ir.Operation) -> bool:
         return False  # what ends a norm or a softmax is computed with the rest of it, unless few elements are gathered, as a classifier's loss does
     if walk(producer, "scf.if") and any(is_reduction(generic_around(p)) for p in gathers):
         return False  # reductions read one piece
-    again = len(gathers) <= _FEW and (_is_padding(producer) or (number <= _AGAIN * own and _repeats_little(producer, gathers, read)))
-    if number * (1 if neighbours else max(1, read)) > own and not again:
+    more = number * (1 if neighbours else max(1, read)) > own
+    if more and not (len(gathers) <= _FEW and (_is_padding(producer) or (number <= _AGAIN * own and _repeats_little(producer, gathers, read)))):
         return False
     looked_up = len(gathers) == 1 and not neighbours and _in_order(gathers[0]) and None in map(place_of, list(gathers[0].operands)[1:])
     if looked_up and _transposes(producer) and number * _SECTOR - 3 * bytes_of(result) > _TRANSPOSED:
@@ -69,10 +69,10 @@ def _is_turned_back(copy: ir.Operation, gather: ir.Operation) -> bool:
     return found is not None and found[0] is not None and found[1] == 1 and found[0] in _loops_of_neighbours(generic)
 
 
-def _loops_of_neighbours(generic: ir.Operation) -> set[int]:
+def _loops_of_neighbours(generic: ir.Operation) -> set[int | None]:
     """The loop of neighbours of what a map makes; of a reduction's terms that of all tensors that have one for each."""
     if is_elementwise(generic):
-        return {dims(maps(generic)[-1])[-1]} if dims(maps(generic)[-1]) else set()
+        return {_inner_loop(generic)}
     return {dims(m)[-1] for m in maps(generic)[: len(inputs(generic))] if m.is_permutation}
 
 

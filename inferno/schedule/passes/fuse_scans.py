@@ -65,9 +65,11 @@ def _merged(
     """Calls as one scan's kernel; None, and nothing new, where they are none."""
     calls = sorted(calls, key=places.__getitem__)
     edges = edges_by_symbols(calls, views=True)
-    merged = merged_kernel(kernels, edges, joint_name(module, calls)) if edges is not None else None
-    if merged is None or _is_taken(merged, target):
-        return None if merged is None else (edges, merged)
+    if edges is None:
+        return None
+    merged = merged_kernel(kernels, edges, joint_name(module, calls))
+    if _is_taken(merged, target):
+        return edges, merged
     merged.operation.erase()
     return None
 

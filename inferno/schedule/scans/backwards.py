@@ -56,7 +56,7 @@ def _is_flipped(generic: ir.Operation, loop: int) -> bool:
     made = maps(generic)[-1]
     if not made.is_permutation or ir.AffineDimExpr(made.results[loop]).position != loop:
         return False
-    if any(loop in loops_of(e) for v, m in zip(inputs(generic), maps(generic)) for e in m.results):
+    if any(loop in loops_of(e) for m in maps(generic)[: len(inputs(generic))] for e in m.results):
         return False
     counts = [o for o in walk(generic, "linalg.index") if dim_of(o) == loop]
     uses = [u.owner.operation for o in counts for u in o.results[0].uses]
