@@ -9,6 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from inferno.runtime.check.comparison import widened
 from inferno.runtime.check.isolation import run_isolated
 
 _LARGE = 1 << 30  # bytes of parameters; a copy in float64 has four times as many in bfloat16
@@ -68,7 +69,7 @@ def _by_operations(model: Callable, args: tuple, kwargs: dict[str, Any], held: b
 def _not_finite(results: Any) -> int:
     """How many numbers of the results are NaN or infinite."""
     floats = (t for t in tree_leaves(results) if isinstance(t, torch.Tensor) and (t.is_floating_point() or t.is_complex()))
-    return sum(int((~t.isfinite()).sum()) for t in floats)
+    return sum(int((~widened(t).isfinite()).sum()) for t in floats)
 
 
 class _EpsilonOfFloat32(TorchFunctionMode):

@@ -36,6 +36,12 @@ def test_a_right_model_and_a_kernel_that_is_asked_for(tmp_path, capsys):
     assert "no kernel 'matmull'; the kernels are" in capsys.readouterr().err
 
 
+def test_results_in_float8(capsys):
+    """Of which torch cannot say whether they are finite."""
+    assert main(["check", "-c", "(torch.randn(8, 40) * 2).to(torch.float8_e4m3fn)", "--target", "cpu"]) == 0
+    assert "right" in capsys.readouterr().out
+
+
 def test_a_fault_is_found_and_its_kernel_written(tmp_path, capsys):
     subject = from_code(CODE)
     compiled = compile(subject.model, subject.args, target="cpu")

@@ -63,7 +63,7 @@ def compare_leaf(name: str, ours: Any, eager: Any, exact: Any, unit: float | Non
     if not (eager.is_floating_point() or eager.is_complex()):
         return Comparison(0.0, 0.0, 0.0) if torch.equal(ours, eager) else bad("integers differ from eager's")
     eps = torch.finfo(eager.dtype).eps
-    ours, eager, exact = (_widened(x.detach()) for x in (ours, eager, exact))
+    ours, eager, exact = (widened(x.detach()) for x in (ours, eager, exact))
     # Eager's own sums of 16 bits may overflow on the way to a number that has room: logsumexp of 137088 numbers of float16 is infinite there, and not 11.8.
     overflowed = ~eager.isfinite() & ours.isfinite() & (exact.abs() <= torch.finfo(eager.dtype).max)
     eager = torch.where(overflowed, exact.to(eager.dtype), eager)
@@ -75,7 +75,7 @@ def compare_leaf(name: str, ours: Any, eager: Any, exact: Any, unit: float | Non
     return Comparison(error, own, bound, "" if error <= bound else f"{name}: error {error:.2e} over the bound {bound:.2e}")
 
 
-def _widened(value: torch.Tensor) -> torch.Tensor:
+def widened(value: torch.Tensor) -> torch.Tensor:
     """The same numbers in a type of which torch can say whether they are finite, as it cannot of float8."""
     return value.float() if value.is_floating_point() and value.itemsize == 1 else value
 
