@@ -243,3 +243,45 @@ func.func @rows(%x: tensor<8x2x64xf32>, %w: tensor<8x2xf32>) -> (tensor<8x64xf32
   } -> tensor<8x64xf32>
   return %r, %p : tensor<8x64xf32>, tensor<8x2x64xf32>
 }
+
+// -----
+
+#all = affine_map<(n, h, i, w, j, c) -> (n, h, i, w, j, c)>
+#sums = affine_map<(n, h, i, w, j, c) -> (n, h, w, c)>
+
+// Blocks of pixels with channels last, of an image that was enlarged.  Those of blocks of channels are vectors of neighbours.
+// CHECK-LABEL: func.func @blocks
+// CHECK-NOT: "reduction"
+// CHECK-COUNT-4: tensor.extract_slice
+// CHECK: linalg.generic
+// CHECK-COUNT-4: arith.addf
+// CHECK-LABEL: func.func @neighbours
+// CHECK: "reduction"
+func.func @blocks(%x: tensor<2x3x2x5x2x8xf32>) -> tensor<2x3x5x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x3x5x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  %r = linalg.generic {indexing_maps = [#all, #sums], iterator_types = ["parallel", "parallel", "reduction", "parallel", "reduction", "parallel"]}
+      ins(%x : tensor<2x3x2x5x2x8xf32>) outs(%f : tensor<2x3x5x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = arith.addf %a, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<2x3x5x8xf32>
+  return %r : tensor<2x3x5x8xf32>
+}
+
+#neighbours = affine_map<(n, h, i, w, c, j) -> (n, h, i, w, c, j)>
+#of_neighbours = affine_map<(n, h, i, w, c, j) -> (n, h, w, c)>
+
+func.func @neighbours(%x: tensor<2x3x2x5x8x2xf32>) -> tensor<2x3x5x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x3x5x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  %r = linalg.generic {indexing_maps = [#neighbours, #of_neighbours], iterator_types = ["parallel", "parallel", "reduction", "parallel", "parallel", "reduction"]}
+      ins(%x : tensor<2x3x2x5x8x2xf32>) outs(%f : tensor<2x3x5x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = arith.addf %a, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<2x3x5x8xf32>
+  return %r : tensor<2x3x5x8xf32>
+}
