@@ -16,9 +16,11 @@ from inferno.capture.as_module import Function, of_parameters
 from inferno.capture.autocast import State
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.known_values import KnownValues
+from inferno.capture.masked_parts import compute_wholes
 from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap
 from inferno.capture.python_state import Change, same_programs
 from inferno.capture.random_state import RandomState
+from inferno.capture.scalar_reads import take_items
 from inferno.capture.signature import types_within
 from inferno.capture.tracing import buffers_watched_as_before, to_trace, without_the_graph_so_far
 from inferno.errors import CaptureError, StateNotKept, UnsupportedOperation
@@ -45,6 +47,8 @@ def export(
             _remove_failed(program)
             remove_idle_dropout(program)
             unite_state(program)
+            take_items(program.graph)
+            compute_wholes(program.graph)
             place_exported(program)
             name_outputs(program)
             return program

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from inferno.capture.nodes import call_beside
+
 aten = torch.ops.aten
 
 # The operations on tensors that give what those on numbers give.
@@ -18,22 +20,54 @@ _AS_TENSORS = {
 }
 # What multiplies a tensor by a number, and by a tensor without dimensions.
 _READERS = {getattr(getattr(aten, name), kind): getattr(aten, name).Tensor for name in ("add", "sub", "mul", "div") for kind in ("Tensor", "Scalar")}
+_COMPARISONS = {getattr(aten, name).Scalar: getattr(aten, name).Tensor for name in ("lt", "le", "gt", "ge", "eq", "ne")}
+# What is full of a number, and which argument that is.
+_FULL = {aten.scalar_tensor.default: 0, aten.full.default: 1, aten.full_like.default: 1}
 _WIDE = (torch.float32, torch.float64)  # in 16 bits the tensor would be rounded before it is used, and the number is not
 
 
 def make_tensors_of_floats(graph: Graph) -> None:
-    """Rewrite ``graph`` in place: arithmetic on tensors of float32 and float64 with floats of sizes is with float64 tensors that hold them."""
+    """Rewrite ``graph`` in place: arithmetic on tensors of float32 and float64 with floats of sizes is with float64 tensors that hold them, and what is
+    full of such a float is made of one."""
     made: dict[Node, Node] = {}
     for node in list(graph.nodes):
-        if node.target not in _READERS or len(node.args) != 2 or node.kwargs or not _is_wide(node) or not _is_wide(node.args[0]):
+        if node.target in _FULL:
+            _fill(graph, node, made)
             continue
-        number = node.args[1]
-        if isinstance(number, Node) and isinstance(number.meta.get("val"), torch.SymFloat) and _is_known(number):
-            with node.meta["val"].fake_mode:
-                node.args = (node.args[0], _tensor(graph, number, node.meta["val"].device, made))
-            node.target = _READERS[node.target]
+        target = {**_READERS, **_COMPARISONS}.get(node.target)
+        if target is None or len(node.args) != 2 or node.kwargs or not _is_float_of_sizes(node.args[1]) or not isinstance(node.args[0], Node):
+            continue
+        x, value = node.args[0], node.meta["val"]
+        if not (_is_wide(x) if node.target in _COMPARISONS else _is_wide(node) and (_is_wide(x) or not x.meta["val"].is_floating_point())):
+            continue
+        with value.fake_mode:
+            number = _tensor(graph, node.args[1], value.device, made)
+        if not _is_wide(x):  # whole numbers
+            with graph.inserting_before(node):
+                x = call_beside(node, aten._to_copy.default, x, dtype=value.dtype)
+        node.target, node.args = target, (x, number)
     if made:
         graph.eliminate_dead_code()
+
+
+def _fill(graph: Graph, node: Node, made: dict[Node, Node]) -> None:
+    number, value = node.args[_FULL[node.target]], node.meta["val"]
+    if not _is_float_of_sizes(number) or not value.dtype.is_floating_point:
+        return
+    with value.fake_mode:
+        found = _tensor(graph, number, value.device, made)
+    with graph.inserting_before(node):
+        if value.dtype != torch.float64:
+            found = call_beside(node, aten._to_copy.default, found, dtype=value.dtype)
+        if node.target is not aten.scalar_tensor.default:
+            ones = call_beside(node, node.target, node.args[0], 1.0, **{**node.kwargs, "dtype": value.dtype})
+            found = call_beside(node, aten.mul.Tensor, ones, found)
+    node.replace_all_uses_with(found)
+    graph.erase_node(node)
+
+
+def _is_float_of_sizes(number: Any) -> bool:
+    return isinstance(number, Node) and isinstance(number.meta.get("val"), torch.SymFloat) and _is_known(number)
 
 
 def _is_wide(node: Any) -> bool:

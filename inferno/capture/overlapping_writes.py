@@ -22,10 +22,10 @@ _SETITEM = "setitem", "__setitem__"
 def overlapping_write(graph: Graph) -> tuple[Node, str] | None:
     """The first such write of a graph of Dynamo's or torch.export's, and what is wrong with it; None where there is none."""
     for node in graph.nodes:
-        for target in _written(node):
+        for target in written(node):
             if _shares_elements(target):
                 return node, "elements of what it writes to share memory"
-            if any(_overlap(_part(node, target), v.meta[_value_key(v)]) for v in node.all_input_nodes if v is not target and _memory(v) is not None):
+            if any(_overlap(_part(node, target), v.meta[value_key(v)]) for v in node.all_input_nodes if v is not target and _memory(v) is not None):
                 return node, "it reads what it writes to in another place"
     return None
 
@@ -42,8 +42,8 @@ def overlaps(value: Any) -> bool:
     return False
 
 
-def _written(node: Node) -> Iterator[Node]:
-    """The tensors that a node writes to."""
+def written(node: Node) -> Iterator[Node]:
+    """The tensors that a node of a graph of Dynamo's or torch.export's writes to."""
     if node.op not in ("call_function", "call_method"):
         return
     target = node.target
@@ -74,7 +74,7 @@ def _shares_elements(node: Node) -> bool:
     memory, todo, seen = _memory(node), [node], set()
     while todo:
         at = todo.pop()
-        if overlaps(at.meta[_value_key(at)]):
+        if overlaps(at.meta[value_key(at)]):
             return True
         seen.add(at)
         todo += [n for n in at.all_input_nodes if n not in seen and _memory(n) == memory]
@@ -83,7 +83,7 @@ def _shares_elements(node: Node) -> bool:
 
 def _part(node: Node, target: Node) -> Tensor:
     """What of ``target`` a node writes to, as far as that is known."""
-    value = target.meta[_value_key(target)]
+    value = target.meta[value_key(target)]
     if getattr(node.target, "__name__", node.target) in _SETITEM and len(node.args) == 3:
         places = []
         map_arg(node.args[1], places.append)
@@ -93,17 +93,17 @@ def _part(node: Node, target: Node) -> Tensor:
     return value
 
 
-def _overlap(written: Tensor, read: Tensor) -> bool:
+def _overlap(new: Tensor, read: Tensor) -> bool:
     """Whether eager finds two tensors of which each is one block of one memory to have some of it in common, but not element by element."""
-    lies = [_as_it_lies(t) for t in (written, read)]
-    if None in lies or lies[0] == lies[1] or written.untyped_storage()._cdata != read.untyped_storage()._cdata or overlaps(written) or overlaps(read):
+    lies = [_as_it_lies(t) for t in (new, read)]
+    if None in lies or lies[0] == lies[1] or new.untyped_storage()._cdata != read.untyped_storage()._cdata or overlaps(new) or overlaps(read):
         return False
     counts = [math.prod(shape) for shape, _, _ in lies]
     lengths = [1 + sum((n - 1) * s for n, s in zip(shape, strides)) for shape, strides, _ in lies]
     if 0 in counts or counts != lengths:
         return False
-    begins = [offset * t.itemsize for (*_, offset), t in zip(lies, (written, read))]
-    ends = [b + n * t.itemsize for b, n, t in zip(begins, counts, (written, read))]
+    begins = [offset * t.itemsize for (*_, offset), t in zip(lies, (new, read))]
+    ends = [b + n * t.itemsize for b, n, t in zip(begins, counts, (new, read))]
     return max(begins) < min(ends)
 
 
@@ -114,12 +114,13 @@ def _as_it_lies(value: Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int] |
     return None if None in (*shape, *strides, offset) else (shape, strides, offset)
 
 
-def _value_key(node: Node) -> str:
+def value_key(node: Node) -> str:
+    """The name under which a node's metadata has its value: Dynamo's own, or another's."""
     return "example_value" if "example_value" in node.meta else "val"
 
 
 def _memory(node: Node) -> int | None:
-    value = node.meta.get(_value_key(node))
+    value = node.meta.get(value_key(node))
     if not isinstance(value, torch._subclasses.FakeTensor) or value.layout is not torch.strided:
         return None
     return value.untyped_storage()._cdata

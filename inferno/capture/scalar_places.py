@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8)  # bytes are masks
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8)  # bytes are masks
 
 
 def put_at(x: Tensor, key: Any, value: Any) -> Any:
@@ -22,7 +22,7 @@ def put_at(x: Tensor, key: Any, value: Any) -> Any:
     if len(places) != 1 or not all(isinstance(e, Tensor) or e is None or e is Ellipsis or type(e) in (int, slice) for e in entries):
         return NotImplemented
     place, index = places[0], entries[places[0]]
-    if index.dim() or index.dtype not in _INTEGERS or _is_told(index):
+    if index.dim() or index.dtype not in INTEGERS or is_told(index):
         return NotImplemented
     counted = sum(e is not None and e is not Ellipsis for e in entries)
     dim = sum(x.dim() - counted if e is Ellipsis else type(e) is not int for e in entries[:place])
@@ -36,7 +36,7 @@ def put_at(x: Tensor, key: Any, value: Any) -> Any:
     return None
 
 
-def _is_told(index: Tensor) -> bool:
+def is_told(index: Tensor) -> bool:
     """Whether the trace knows its number."""
     if isinstance(index, FunctionalTensor):
         index = torch._from_functional_tensor(index.elem)

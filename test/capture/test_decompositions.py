@@ -292,6 +292,18 @@ def test_gradients_of_padding_by_the_nearest(sizes, padding, dtype):
     check(getattr(aten, f"replication_pad{rank}d_backward").default, grad[0], x[0], padding)
 
 
+def test_gradients_of_padding_by_the_nearest_where_sizes_vary():
+    def padded(x):
+        return torch.nn.functional.pad(x, (1, 2, 3, 0), mode="replicate")
+
+    compiled = torch.compile(padded, backend="inferno", dynamic=True)
+    for sizes in ((5, 7), (2, 3), (4, 2)):
+        x = torch.arange(2.0 * sizes[0] * sizes[1]).reshape(1, 2, *sizes).requires_grad_()
+        weights = torch.arange(2.0 * (sizes[0] + 3) * (sizes[1] + 3)).reshape(1, 2, sizes[0] + 3, sizes[1] + 3)
+        assert torch.equal(*(torch.autograd.grad((f(x) * weights).sum(), x)[0] for f in (compiled, padded)))
+    assert not inferno.explain(compiled).fallbacks
+
+
 @pytest.mark.parametrize("keepdim", [True, False])
 @pytest.mark.parametrize("dims", [[1, 2], [0, 2, 3], [-1, -2], [0, 1]])
 def test_extrema_over_dimensions(dims, keepdim):
@@ -793,3 +805,15 @@ def test_window_functions(operator, numbers, length):
         found = TABLE[operator](length, *numbers, dtype=dtype)
         compared = compare(found, operator(length, *numbers, dtype=dtype), operator(length, *numbers, dtype=torch.float64))
         assert compared.right and found.dtype == dtype, str(compared)
+
+
+def test_frequencies_of_transforms():
+    def frequencies(x):
+        n = x.shape[0]
+        return torch.fft.fftfreq(n, 0.3) + x, torch.fft.rfftfreq(n), torch.fft.fftfreq(n, 1 / n, dtype=torch.float64), torch.fft.fftfreq(0)
+
+    compiled = torch.compile(frequencies, backend="inferno")
+    for n in (5, 8, 13):
+        for found, expected in zip(compiled(torch.ones(n)), frequencies(torch.ones(n)), strict=True):
+            assert torch.equal(found, expected) and found.dtype == expected.dtype
+    assert not inferno.explain(compiled).fallbacks

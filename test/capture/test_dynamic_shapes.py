@@ -55,3 +55,16 @@ def test_nothing_that_passes_ask_is_a_condition():
     for s, t in ((5, 7), (9, 9), (1, 1), (6, 3)):
         q, k = torch.randn(s, 4), torch.randn(t, 4)
         torch.testing.assert_close(compiled(q, k), model(q, k))
+
+
+def test_what_is_full_of_a_float_of_sizes_and_what_is_compared_with_one():
+    def model(x):
+        n = x.shape[0]
+        weights = torch.full((n,), 1 / n, dtype=torch.float16)
+        return weights, torch.full_like(x, n ** -0.5), torch.where(x > 1 / n, n / 7, x), torch.arange(n) * (1 / n), x.clamp(max=2 / n)
+
+    fast = inferno.compile(model, (torch.randn(6),), dynamic_shapes=({0: Dim("n", min=2, max=99)},), target="cpu", fallback=False)
+    for n in (6, 2, 31):
+        x = torch.randn(n)
+        for found, expected in zip(fast(x), model(x), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-7 if found.dtype == torch.float32 else 0, atol=0)

@@ -146,3 +146,12 @@ def test_products_are_not_rounded_to_tf32():
         torch.set_float32_matmul_precision(before)
     products = [k for k in text.split("func.func private")[1:] if '"reduction"' in k and "arith.mulf" in k]
     assert len(products) == 2 and all("inferno.exact" in k for k in products)  # (the first sum, of 8 terms, is a map)
+
+
+def test_halves_that_are_exchanged():
+    def model(x):
+        return torch.fft.fftshift(x), torch.fft.ifftshift(x), torch.fft.fftshift(x, dim=-1) * 2, torch.fft.ifftshift(x, dim=(0, 2))
+
+    x = torch.randn(2, 5, 4, dtype=torch.complex64)
+    compiled = inferno.compile(model, (x,), target="cpu", fallback=False)
+    assert all(map(torch.equal, compiled(x), model(x)))

@@ -55,6 +55,16 @@ def test_extrema(name, schedule, dtype, shape):
         torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
 
 
+def test_what_is_made_of_the_sums_reads_a_term():
+    def model(x, y):
+        product = x * y
+        return (product[:, 1] + 1).exp() / product.square().sum(1)
+
+    x, y = torch.randn(64, 3), torch.randn(64, 3)
+    found = check(SimulatedModel(model, (x, y)), model, (x, y))
+    assert found.right, str(found)
+
+
 @pytest.mark.parametrize("name", MAPPED)
 def test_a_map_of_each_sum(name):
     """It is part of the kernel that puts chunks together, or of the only one."""

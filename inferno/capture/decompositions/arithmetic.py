@@ -131,10 +131,10 @@ def isclose(x: Tensor, y: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_
 
 
 def angle(x: Tensor) -> Tensor:
-    """0 or pi, and NaN of NaN."""
+    """0 or pi, and NaN of NaN.  Those of complex numbers lie one after the other, whatever they are of."""
     if x.is_complex():
         parts = torch.view_as_real(x)
-        return torch.atan2(parts[..., 1], parts[..., 0])
+        return torch.atan2(parts[..., 1], parts[..., 0]).contiguous()
     wide = x if x.is_floating_point() else x.to(torch.get_default_dtype())
     straight = torch.full((), math.pi, dtype=wide.dtype, device=x.device)  # of two numbers alone ``where`` would make float32
     return torch.where(torch.isnan(wide), wide, torch.where(wide < 0, straight, 0.0))

@@ -219,7 +219,17 @@ def _form(kind: str, forward: bool, rank: str) -> Callable:
     return {"": one, "2": two, "n": any_}[rank]
 
 
+def _shifted(back: bool) -> Callable:
+    """Halves exchanged, so that the frequency zero is in the middle, or where it was."""
+    def decomposition(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+        dims = list(range(x.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+        return torch.roll(x, [(x.shape[d] + back) // 2 for d in dims], dims)
+
+    return decomposition
+
+
 TABLE: dict[Any, Callable] = {
+    aten.fft_fftshift.default: _shifted(False), aten.fft_ifftshift.default: _shifted(True),
     aten._fft_c2c.default: _complex_to_complex, aten._fft_r2c.default: _real_to_complex, aten._fft_c2r.default: _complex_to_real,
 }
 for _name, _kind, _forward in (

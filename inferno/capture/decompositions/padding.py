@@ -102,14 +102,16 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
 
 def replication_backward(grad: Tensor, x: Tensor, padding: Sequence[int]) -> Tensor:
-    """The gradient of padding by the nearest element: what goes to a side is added up there, one dimension after another, and put beside what lies between."""
-    if any(not isinstance(n, int) for n in (*x.shape, *padding)) or min(padding) < 0 or not x.numel():
+    """The gradient of padding by the nearest element: what goes to a side is added up there, one dimension after another, and put beside what lies between.
+    NotImplemented where a size varies that may be less than two."""
+    sized = [n for n in x.shape if not isinstance(n, int)]
+    if any(not isinstance(n, int) for n in padding) or min(padding) < 0 or not all(statically_known_true(n >= 2) for n in sized) or 0 in x.shape:
         return NotImplemented
     found = grad.to(torch.promote_types(grad.dtype, torch.float32))
     for i in range(len(padding) // 2):
         d, low, high = x.dim() - 1 - i, padding[2 * i], padding[2 * i + 1]
         n = x.shape[d]
-        if n == 1:
+        if isinstance(n, int) and n == 1:
             found = found.sum(d, keepdim=True)
         elif low or high:
             first, last = _side(found, d, 0, low + 1), _side(found, d, low + n - 1, high + 1)

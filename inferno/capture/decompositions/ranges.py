@@ -72,5 +72,26 @@ def _of_floats(function: Callable) -> Callable:
     return decompose
 
 
+def _frequencies(halved: bool) -> Callable:
+    """``torch.fft.fftfreq``, whose second half are the negative ones, or of ``halved`` ones ``rfftfreq``: whole numbers, by the ``n`` samples' time."""
+    def decomposition(
+        n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, layout: torch.layout | None = None, device: torch.device | None = None,
+        pin_memory: bool | None = None,
+    ) -> Tensor:
+        dtype = dtype or torch.get_default_dtype()
+        none = (isinstance(n, int) and n < 1) or not isinstance(d, int | float) or not d
+        if none or dtype not in (torch.float32, torch.float64) or layout not in (None, torch.strided) or pin_memory:
+            return NotImplemented
+        if halved:
+            number = torch.arange(n // 2 + 1, device=device)
+        else:
+            place = torch.arange(n, device=device)
+            number = torch.where(place < (n + 1) // 2, place, place - n)
+        return number.to(dtype) * (1 / (n * d))
+
+    return decomposition
+
+
 SPACES = {op: _of_floats(function) for op, function in get_decompositions([aten.linspace, aten.logspace]).items()}
-TABLE = {aten.arange.default: arange_to, aten.arange.start: arange_from, aten.arange.start_step: arange, **SPACES}
+TABLE = {aten.arange.default: arange_to, aten.arange.start: arange_from, aten.arange.start_step: arange, **SPACES,
+         aten.fft_fftfreq.default: _frequencies(False), aten.fft_rfftfreq.default: _frequencies(True)}

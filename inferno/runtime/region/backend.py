@@ -6,6 +6,7 @@ divided from the forward so that what is cheap is computed again (see ``remateri
 
 import functools
 import logging
+import operator
 import time
 import types
 from collections.abc import Callable, Sequence
@@ -40,6 +41,8 @@ from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
 from inferno.capture.overlapping_writes import overlapping_write, overlaps
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.roll_loops import roll_loops
+from inferno.capture.scalar_places import put_at
+from inferno.capture.scalar_reads import take_places
 from inferno.capture.specialise import specialise, varies
 from inferno.capture.stack_windows import stack_windows
 from inferno.capture.small_matrices import expand_small_matrices
@@ -373,6 +376,7 @@ def _replace_functions(graph: GraphModule) -> None:
             continue
         join_attention(module.graph)
         drop_own_data(module.graph)
+        take_places(module.graph)
         for node in module.graph.nodes:
             if node.op == "call_method" and node.target in _METHODS:
                 node.op, node.target = "call_function", _METHODS[node.target]
@@ -403,7 +407,7 @@ _REPLACED = {
         (torch._C._nn.scaled_dot_product_attention, _attention), (torch.nn.functional.interpolate, interpolate),
         (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss), (torch.nn.functional.embedding_bag, even_bags),
         (torch._C._nn.pad, pad), *IDLE_DROPOUT.items(), (torch.logsumexp, wide_logsumexp), (torch.special.logsumexp, wide_logsumexp),
-        (torch._assert_async, with_message),
+        (torch._assert_async, with_message), (operator.setitem, put_at),
     )
 }
 _METHODS = {"logsumexp": torch.logsumexp}  # those that are replaced, as functions

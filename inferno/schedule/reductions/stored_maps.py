@@ -3,7 +3,7 @@ also written to memory where it is a result."""
 
 from collections.abc import Collection
 
-from inferno.mlir import ir, walk
+from inferno.mlir import ir, users, walk
 from inferno.passes.generics import Operands, body, build, clone_body, indices_are_simple, inputs, is_elementwise, kinds, maps, outputs, substitute
 from inferno.passes.locations import merge
 from inferno.passes.programs import whole_of
@@ -15,8 +15,11 @@ from inferno.schedule.maps.supported import supported_body
 
 def take_in(map_: ir.Operation, reduction: ir.Operation, returned: Collection[ir.Value]) -> ir.Operation | None:
     """A reduction that computes what an elementwise operation makes, in place of both; those of the map's results that are ``returned`` are further results of
-    it, behind its own.  None, and nothing is changed, where they are not of the same points, or the reduction reads a result in another order."""
+    it, behind its own.  None, and nothing is changed, where they are not of the same points, the reduction reads a result in another order, or what is made of
+    the sums reads one."""
     if not is_elementwise(map_) or not supported_body(map_) or walk(map_, "tensor.extract", "scf.if") or not sink_constants(map_):
+        return None
+    if any(user != reduction.operation and user.name != "func.return" for result in map_.results for user in users(result)):
         return None
     loops, made, count = loops_at(map_, reduction), list(map_.results), len(kinds(reduction))
     if loops is None or not indices_are_simple(map_, loops):
