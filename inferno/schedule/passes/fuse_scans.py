@@ -2,18 +2,17 @@
 
 ``fuse-reductions`` has made scans beside reductions of the same rows part of their kernels before.  A map in front joins if nothing else reads its
 results, one behind if it needs nothing that waits for the group.  That always pays: each saves a pass over memory, and a scan has arithmetic to spare.
-Flips in front and behind join at once: the scan goes from the end then, and vectors along memory are not flipped apart.
+Flips in front and behind join, too: what they flip is read or written from the end, whole vectors at once.
 """
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.generics import is_reduction
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.passes.calls import generics_of, inputs_of, is_open, places_in
-from inferno.schedule.passes.edges import Edges, edges_by_symbols, wait_for_each_other, waits
+from inferno.schedule.passes.edges import Edges, edges_by_symbols, waits
 from inferno.schedule.passes.merge_calls import defer, joint_name, merged_kernel, replace_calls
 from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.scans import scans
-from inferno.schedule.scans.backwards import between_flips
 from inferno.target import Target, find_target
 
 _MOST = 8  # kernels that become one
@@ -41,9 +40,6 @@ def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp],
     """Make a scan and what joins it one kernel; whether anything did."""
     places = places_in(main)
     calls, refused, found = [call], set(), None
-    around = between_flips(kernels, call)
-    if around and not wait_for_each_other([call, *around]) and (found := _merged(module, kernels, [call, *around], places, target)) is not None:
-        calls += around
     while len(calls) < _MOST and (candidate := _next(kernels, calls, refused, places)) is not None:
         merged = _merged(module, kernels, [*calls, candidate], places, target)
         if merged is None:
