@@ -1,4 +1,4 @@
-"""Sums of what is chosen between pieces: a function of two tensors, and their sizes."""
+"""Sums, and largest elements and their places, of what is chosen between pieces: a function of two tensors, and their sizes."""
 
 import torch
 import torch.nn.functional as F
@@ -21,4 +21,15 @@ CASES = {
     "flipped": (lambda x, y: torch.cat((x.flip(1), y), 1).sum(0), (40, 24), (40, 16)),
     "means of parts of rows": (lambda x, y: torch.cat((x, y), 1).mean(0), (400, 24), (400, 37)),
     "scaled by totals": (lambda x, y: torch.cat((F.layer_norm(x, (600,)), y), 1).sum(0), (60, 600), (60, 120)),
+    "places, columns": (lambda x, y: torch.cat((x, y), 1).argmax(0), (40, 24), (40, 16)),
+    "places, odd pieces": (lambda x, y: torch.cat((x, y, x), 1).argmin(1), (33, 23), (33, 15)),
+    "places, pieces above each other": (lambda x, y: tuple(torch.cat((x, y), 0).max(0)), (29, 48), (61, 48)),
+    "places, along": (lambda x, y: tuple(torch.cat((x, y), 1).min(1)), (20, 64), (20, 96)),
+    "places, long": (lambda x, y: torch.cat((x, y), 1).argmax(1), (3, 5000), (3, 3000)),
+    "places, long columns": (lambda x, y: torch.cat((x, y), 0).argmax(0), (5000, 8), (3000, 8)),
+    "places, maps in front": (lambda x, y: torch.cat((x * 2, y.abs()), 1).argmax(1), (20, 64), (20, 96)),
+    "places, the middle": (lambda x, y: torch.cat((-x, y), 1).argmin(1), (5, 12, 24), (5, 30, 24)),
+    "places, rows that are transposed": (lambda x, y: torch.cat((x.T, y.T), 0).argmax(0), (64, 70), (64, 90)),
+    "places, padded": (lambda x, y: F.pad(x, (3, 2, 1, 4), value=2.0).argmax(1), (40, 24), (1,)),
+    "places, few": (lambda x, y: torch.cat((x, y), 1).argmax(1), (40, 3), (40, 5)),
 }

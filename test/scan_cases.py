@@ -39,8 +39,36 @@ def from_end(dim):
     return lambda x, y: (x * y).flip(dim).cumsum(dim).flip(dim) * y
 
 
+def extrema_from_end(dim):
+    """Running maxima and their places from the end, in its order and in that of memory."""
+    def model(x):
+        values, places = x.flip(dim).cummax(dim)
+        return values.flip(dim), places.flip(dim), values
+    return model
+
+
+def both_ways(x, y):
+    """Sums, and the same from the last one on beside what lies in that order and in the other."""
+    s = (x * y).cumsum(1)
+    return s * x, s.flip(1) * y + x.flip(1) * torch.arange(x.shape[1], device=x.device)
+
+
 # The model, its inputs, and a schedule; each is one kernel.
 FUSED = {
+    "flipped behind, along": (lambda x: x.cumsum(1).flip(1), lambda: (randn(5, 300),), Scans(64, 32, 4, 2)),
+    "flipped behind, along, packed": (lambda x: x.cumsum(1).flip(1), lambda: (randn(2, 4000).to(bf16),), Scans(64, 64, 8, 2, 4, packed=True)),
+    "flipped behind, across, staged": (lambda x: x.cumsum(0).flip(0), lambda: (randn(900, 32),), Scans(64, 4, 4, 2, stages=2)),
+    "flipped in front, along, in groups": (lambda x: x.flip(1).cumsum(1) + x, lambda: (randn(2, 4000),), Scans(64, 64, 4, 2, 4)),
+    "flipped in front, across, staged, in groups": (
+        lambda x, y: (x - y).flip(0).cumsum(0) * y, lambda: (randn(900, 32), randn(900, 32)), Scans(64, 4, 4, 2, 4, stages=1),
+    ),
+    "flipped along neighbours, staged": (lambda x: x.flip(1).cumsum(0), lambda: (randn(900, 32),), Scans(64, 4, 4, 2, stages=2)),
+    "flipped along all": (lambda x: x.flip((0, 1, 2)).cumsum(1).flip((1, 2)) + 1, lambda: (randn(3, 60, 20),), None),
+    "flipped and not": (lambda x: (x + x.flip(1)).cumsum(1), lambda: (randn(5, 300),), None),
+    "both ways": (both_ways, lambda: (randn(5, 300), randn(5, 300)), None),
+    "maxima from the end, along": (extrema_from_end(1), lambda: (randn(5, 300),), None),
+    "maxima from the end, across": (extrema_from_end(0), lambda: (randn(300, 5).to(bf16),), None),
+    "minima, flipped": (lambda x: tuple(y.flip(0) for y in x.cummin(0)), lambda: (randn(300, 8).to(bf16),), Scans(64, 2, 4, 2, 2, stages=1)),
     "from the end, along": (from_end(-1), lambda: (randn(5, 300), randn(5, 300)), Scans(64, 32, 4, 2)),
     "from the end, along, in groups": (from_end(-1), lambda: (randn(2, 4000), randn(2, 4000)), Scans(64, 64, 4, 2, 4)),
     "from the end, along, packed": (lambda x: x.flip(1).cumsum(1).flip(1), lambda: (randn(2, 4000).to(bf16),), Scans(64, 64, 8, 2, 4, packed=True)),

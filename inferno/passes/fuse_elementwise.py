@@ -13,7 +13,7 @@ from inferno.passes.contraction import (
 )
 from inferno.passes.generics import (
     REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_generic, is_reduction,
-    is_widening, kinds, knows_sizes, loop_sizes, maps, only_user, outputs, substitute, use_count,
+    is_widening, kinds, knows_sizes, loop_sizes, maps, only_user, outputs, substitute, use_count, yielded,
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
@@ -172,14 +172,24 @@ def _chooses(producer: ir.Operation) -> bool:
 
 def _reads_in_order(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
     """Whether a reduction reads each element of a choice once, and neighbours of all pieces, whatever totals of rows they are scaled by, lie along one loop:
-    its kernel reads them by vectors.  Which element is the largest is asked of whole tensors."""
+    its kernel reads them by vectors.  Of reductions of several results those of the largest element and its place are such."""
     beside = any(map(use_count, list(consumer.results)[1:]))
-    if beside or not maps(consumer)[number].is_permutation or not all(isinstance(s, int) for s in loop_sizes(consumer)):
+    if (beside and not _finds_place(consumer)) or not maps(consumer)[number].is_permutation or not all(isinstance(s, int) for s in loop_sizes(consumer)):
         return False
     reads = walk(producer, "tensor.extract")
     most = max((len(op.operands) for op in reads), default=0)
     along = {place and place[0] for place in (place_of(op.operands[most - 1]) for op in reads if len(op.operands) == most)}
     return len(along - {None}) == 1
+
+
+def _finds_place(consumer: ir.Operation) -> bool:
+    """Whether a reduction gives an element that it chooses, and its place along the only loop that is reduced."""
+    along, place = [d for d, k in enumerate(kinds(consumer)) if k == REDUCTION], owner(yielded(consumer)[1])
+    if len(along) != 1 or len(consumer.results) != 2 or place is None or place.name != "arith.select" or place.operands[2] != body(consumer).arguments[-1]:
+        return False
+    number = owner(place.operands[1])
+    number = owner(number.operands[0]) if number is not None and number.name == "arith.index_cast" else number
+    return number is not None and number.name == "linalg.index" and dim_of(number) == along[0]
 
 
 def _reduces_little(consumer: ir.Operation, value: ir.Value) -> bool:

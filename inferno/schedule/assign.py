@@ -29,7 +29,7 @@ _NVPTX = (
     "matmul.dual_bf16x6", "matmul.dual_vectors", "matmul.wgmma_rows", "matmul.mma", "matmul.direct_bf16x6", "matmul.presplit",
     "matmul.bf16x6", "matmul.simt", "rows.short_rows", "reductions.reductions", "rows.columns", "rows.sized_columns", "rows.transposed_rows", "rows.grid_rows",
     "rows.rows", "rows.sized_rows", "scans.scans", "scans.sized_scans", "sorts.select", "sorts.short_sorts", "sorts.sorts",
-    "scatters.scatters", "scatters.sorted_rows", "scatters.row_sums", "maps.boxes", "maps.elementwise", "universal.universal",
+    "scatters.scatters", "scatters.matched_rows", "scatters.sorted_rows", "scatters.row_sums", "maps.boxes", "maps.elementwise", "universal.universal",
 )
 _CHOOSERS = {
     kind: tuple(f"inferno.schedule.{name}" for name in names) for kind, names in (("nvptx", _NVPTX), ("cpu", ("cpu.library", "cpu.loops")))

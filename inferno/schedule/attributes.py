@@ -26,6 +26,7 @@ GENERATORS = {
     "scans": "inferno.schedule.scans.scan_schedule:Scans",
     "short_sorts": "inferno.schedule.sorts.short_sorts:ShortSorts",
     "sorts": "inferno.schedule.sorts.sorts:Sorts",
+    "matched_rows": "inferno.schedule.scatters.matched_rows:MatchedRows",
     "row_sums": "inferno.schedule.scatters.row_sums:RowSums",
     "sorted_rows": "inferno.schedule.scatters.sorted_rows:SortedRows",
     "scatters": "inferno.schedule.scatters.scatters:Scatters",

@@ -50,6 +50,13 @@ class Threads:
         warps = np.ascontiguousarray(np.broadcast_to(operands[0], mask.shape)).reshape(-1, 32).view(np.uint32)
         return [np.repeat(combine.reduce(warps, 1, dtype=np.uint32), 32).view(np.int32)]
 
+    def nvvm_vote_sync(self, op, operands, mask):
+        """Which lanes of the warp say so, a bit for each."""
+        assert self.is_whole(mask, 32) and "ballot" in str(op.attributes["kind"])
+        bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+        warps = (np.broadcast_to(operands[1], mask.shape) & mask).reshape(-1, 32)
+        return [np.repeat((warps * bits).sum(1, dtype=np.uint32), 32).view(np.int32)]
+
     def nvvm_match_sync(self, op, operands, mask):
         """Which lanes of the warp have the same number, a bit for each."""
         assert self.is_whole(mask, 32) and "any" in str(op.attributes["kind"])

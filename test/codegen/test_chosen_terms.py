@@ -1,4 +1,4 @@
-"""Sums whose terms are read from the pieces of a concatenation, where they lie."""
+"""Sums, and largest elements, whose terms are read from the pieces of a concatenation, where they lie."""
 
 import pytest
 import torch
@@ -26,6 +26,22 @@ def test_pieces_are_read_where_they_lie(name, dtype):
     assert {s.generator for s in chosen} == made.get(name, {"reductions"}) and (name in (*made, "scaled by totals") or len(chosen) == 1)
     found = check(simulated, model, args)
     assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_places_of_equals_and_of_nan(dim, dtype):
+    """The first of equals, in whichever piece, and NaN beyond all."""
+    torch.manual_seed(0)
+    model = lambda x, y: torch.cat((x, y), dim).max(dim)  # noqa: E731
+    args = tuple(torch.randint(-2, 3, s).to(dtype) for s in ((48, 96), (64, 96) if dim == 0 else (48, 32)))
+    if dtype.is_floating_point:
+        args[0][5, 7], args[1][3, 9], args[1][3, 7], args[1][5, 11] = (torch.nan,) * 4
+    own, chosen = recorded(assign.choose)
+    simulated = SimulatedModel(model, args, choose=own, expand=True)
+    assert [s.generator for s in chosen] == ["reductions"]
+    for ours, theirs in zip(simulated(*args), model(*args)):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
 
 
 def test_sums_of_what_is_flipped_read_what_it_is():

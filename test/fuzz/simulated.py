@@ -26,7 +26,7 @@ from inferno.target import find_target
 TARGET = find_target("sm_90a")
 # What the simulator has operations for; of these some have no space: they get the cost model's choice.
 _DRAWN = ("elementwise", "rows", "reductions", "scans", "simt", "vectors")
-_CHOSEN = ("columns", "short_sorts", "sorts", "select", "scatters", "sorted_rows", "row_sums", "boxes", "bundle", "universal")
+_CHOSEN = ("columns", "short_sorts", "sorts", "select", "scatters", "matched_rows", "sorted_rows", "row_sums", "boxes", "bundle", "universal")
 
 
 def compiler(seed: int, counts: Counter[str] | None = None) -> Callable:

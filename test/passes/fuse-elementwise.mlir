@@ -171,6 +171,46 @@ func.func @sum_of_pieces(%x: tensor<64x24xf32>, %y: tensor<64x16xf32>, %start: t
   return %1 : tensor<40xf32>
 }
 
+/// So does what looks for the largest element's place.
+// CHECK-LABEL: func.func @place_in_pieces
+// CHECK: linalg.generic {{.*}}iterator_types = ["reduction", "parallel"]
+// CHECK: scf.if
+// CHECK: tensor.extract %arg0
+// CHECK: tensor.extract %arg1
+// CHECK: arith.maximumf
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @place_in_pieces(%x: tensor<64x24xf32>, %y: tensor<64x16xf32>, %start: tensor<40xf32>, %first: tensor<40xi64>) -> tensor<40xi64> {
+  %c24 = arith.constant 24 : index
+  %e = tensor.empty() : tensor<64x40xf32>
+  %0 = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<64x40xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %in = arith.cmpi ult, %j, %c24 : index
+    %v = scf.if %in -> (f32) {
+      %a = tensor.extract %x[%i, %j] : tensor<64x24xf32>
+      scf.yield %a : f32
+    } else {
+      %k = arith.subi %j, %c24 : index
+      %b = tensor.extract %y[%i, %k] : tensor<64x16xf32>
+      scf.yield %b : f32
+    }
+    linalg.yield %v : f32
+  } -> tensor<64x40xf32>
+  %1:2 = linalg.generic {indexing_maps = [#id, #row, #row], iterator_types = ["reduction", "parallel"]}
+      ins(%0 : tensor<64x40xf32>) outs(%start, %first : tensor<40xf32>, tensor<40xi64>) {
+  ^bb0(%a: f32, %most: f32, %at: i64):
+    %i = linalg.index 0 : index
+    %n = arith.index_cast %i : index to i64
+    %m = arith.maximumf %a, %most : f32
+    %above = arith.cmpf ogt, %a, %most : f32
+    %p = arith.select %above, %n, %at : i64
+    linalg.yield %m, %p : f32, i64
+  } -> (tensor<40xf32>, tensor<40xi64>)
+  return %1#1 : tensor<40xi64>
+}
+
 // A square reads its operand once, however often its body does: two sums of it compute it.
 // CHECK-LABEL: func.func @square_of_two_sums
 // CHECK: linalg.generic

@@ -142,3 +142,56 @@ func.func private @part(%n: index {inferno.symbol = "n0", inferno.range = [2, 40
   %1 = linalg.copy ins(%0 : tensor<?x2xf32>) outs(%out : tensor<?x2xf32>) -> tensor<?x2xf32>
   return %1 : tensor<?x2xf32>
 }
+
+// -----
+
+#same = affine_map<(d0, d1) -> (d0, d1)>
+
+// A map in front of a sort by merging and one behind it are in its kernel; what sorts rows of up to 32 elements by threads, or selects, reads vectors: there
+// maps stay apart.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]] = call @double_sort_double(%arg0, %{{.*}})
+// CHECK-NOT: call
+// CHECK: return %[[R]]
+// CHECK: func.func private @double_sort_double(
+// CHECK: arith.addf
+// CHECK: tm_tensor.sort
+// CHECK: arith.addf
+// CPU-LABEL: func.func @main
+// CPU-COUNT-4: call @
+func.func @main(%x: tensor<4x90xf32>) -> tensor<4x90xf32> {
+  %e = tensor.empty() : tensor<4x90xf32>
+  %a = call @double(%x, %e) : (tensor<4x90xf32>, tensor<4x90xf32>) -> tensor<4x90xf32>
+  %e0 = tensor.empty() : tensor<4x90xi64>
+  %p = call @places(%e0) : (tensor<4x90xi64>) -> tensor<4x90xi64>
+  %s:2 = call @sort(%a, %p, %e, %e0) : (tensor<4x90xf32>, tensor<4x90xi64>, tensor<4x90xf32>, tensor<4x90xi64>) -> (tensor<4x90xf32>, tensor<4x90xi64>)
+  %b = call @double(%s#0, %e) : (tensor<4x90xf32>, tensor<4x90xf32>) -> tensor<4x90xf32>
+  return %b : tensor<4x90xf32>
+}
+func.func private @double(%x: tensor<4x90xf32>, %out: tensor<4x90xf32>) -> tensor<4x90xf32> {
+  %0 = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x90xf32>) outs(%out : tensor<4x90xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %1 = arith.addf %a, %a : f32
+    linalg.yield %1 : f32
+  } -> tensor<4x90xf32>
+  return %0 : tensor<4x90xf32>
+}
+func.func private @places(%out: tensor<4x90xi64>) -> tensor<4x90xi64> {
+  %0 = linalg.generic {indexing_maps = [#same], iterator_types = ["parallel", "parallel"]} outs(%out : tensor<4x90xi64>) {
+  ^bb0(%o: i64):
+    %1 = linalg.index 1 : index
+    %2 = arith.index_cast %1 : index to i64
+    linalg.yield %2 : i64
+  } -> tensor<4x90xi64>
+  return %0 : tensor<4x90xi64>
+}
+func.func private @sort(%x: tensor<4x90xf32>, %p: tensor<4x90xi64>, %v: tensor<4x90xf32>, %i: tensor<4x90xi64>) -> (tensor<4x90xf32>, tensor<4x90xi64>) {
+  %0 = linalg.copy ins(%x : tensor<4x90xf32>) outs(%v : tensor<4x90xf32>) -> tensor<4x90xf32>
+  %1 = linalg.copy ins(%p : tensor<4x90xi64>) outs(%i : tensor<4x90xi64>) -> tensor<4x90xi64>
+  %2:2 = tm_tensor.sort dimension(1) outs(%0, %1 : tensor<4x90xf32>, tensor<4x90xi64>) {
+  ^bb0(%a: f32, %b: f32, %c: i64, %d: i64):
+    %3 = arith.cmpf oge, %a, %b : f32
+    tm_tensor.yield %3 : i1
+  } -> tensor<4x90xf32>, tensor<4x90xi64>
+  return %2#0, %2#1 : tensor<4x90xf32>, tensor<4x90xi64>
+}

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import gcd
 
-from inferno.codegen.builders.elements import join, lanes_of, load, load_lanes
+from inferno.codegen.builders.elements import join, lanes_of, load, load_lanes, load_vector
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.lane_patterns import Pattern, uniform
 from inferno.codegen.maps.branches import Branches
@@ -14,6 +15,9 @@ from inferno.passes.shapes import row_major, shape
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.maps.pointwise import Pointwise
 from inferno.symbolic import Int, divisor, product
+
+
+_LANES = 16  # neighbours that may be aligned together, at most: of a vector of bytes
 
 
 class TableReads:
@@ -28,6 +32,7 @@ class TableReads:
     first: list[Integer]
     places: ClampedPlaces
     begins: dict[tuple, ir.Value]
+    run: int | None
     offsets: Offsets
     branches: Branches
     run_patterns: Callable[[int], list[Pattern] | None]
@@ -42,6 +47,8 @@ class TableReads:
         if not vectors:
             return load(self.ints, buffer, self.inside(self.ints.add(*self.offsets.of(where, strides)), count), element)
         lanes = ir.VectorType(vectors[0].type).shape[0]
+        if (found := self.extract_channels(op, buffer, where, strides, lanes, element)) is not None:
+            return found
         if (pattern := self.table_pattern(where, strides, lanes)) is not None:
             first, constant = self.offsets.of(where, strides)
             return load_lanes(self.ints, buffer, first, pattern, element, count, self.branches.active, self.branches.clamped, constant, self.loaded)
@@ -51,6 +58,20 @@ class TableReads:
         live = [i for i in range(lanes) if self.branches.active is None or self.branches.active[i]]
         read = {i: load(self.ints, buffer, self.inside(offsets[i], count), element) for i in live}
         return join([read.get(i, read[live[0]]) for i in range(lanes)])
+
+    def extract_channels(
+        self, op: ir.Operation, buffer: ir.Value, where: list[ir.Value], strides: Sequence[Int], lanes: int, element: ir.Type,
+    ) -> ir.Value | None:
+        """The same by vectors of all channels of a point, where these lie side by side and a thread has them."""
+        channels, width = self.schedule.across, self.schedule.vector
+        if self.run is None or channels != self.point.run_sizes[self.run] or self.run != self.point.channels:
+            return None
+        aligned = gcd(_LANES, *(divisor(s) for s in strides[:-1]))
+        points = []
+        for i in range(width):
+            first, constant = self.offsets.of(where[:-1], strides[:-1], i)
+            points.append(lanes_of(load_vector(self.ints, buffer, first, element, channels, gcd(aligned, constant), constant)))
+        return join([points[i % width][i // width] for i in range(lanes)])
 
     def extract_clamped(
         self, op: ir.Operation, buffer: ir.Value, where: list[ir.Value], strides: Sequence[Int], lanes: int, element: ir.Type, count: Int,

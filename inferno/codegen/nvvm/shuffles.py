@@ -1,8 +1,9 @@
-"""What lanes of a warp tell each other, of any type: shuffles move 32 bits at a time."""
+"""What lanes of a warp tell each other, of any type: shuffles move 32 bits at a time; and their votes."""
 
 from collections.abc import Callable
 
 from inferno.codegen.builders.elements import word
+from inferno.codegen.nvvm.builder import integer_type, operation
 from inferno.mlir import arith, gpu, ir
 
 
@@ -19,6 +20,11 @@ def from_before(value: ir.Value, distance: int) -> ir.Value:
 def from_lane(value: ir.Value, lane: int | ir.Value) -> ir.Value:
     """The value of one lane."""
     return _moved(value, lambda x: _shuffle(x, word(lane) if isinstance(lane, int) else lane, gpu.ShuffleMode.IDX))
+
+
+def ballot(condition: ir.Value) -> ir.Value:
+    """Which lanes of the warp say so, a bit for each (i32)."""
+    return operation("nvvm.vote.sync", [integer_type(32)], [word(-1), condition], kind="#nvvm<vote_sync_kind ballot>")
 
 
 def _moved(value: ir.Value, shuffle: Callable[[ir.Value], ir.Value]) -> ir.Value:

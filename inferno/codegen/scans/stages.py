@@ -42,7 +42,7 @@ class Stages:
 
     def read(self, at: Access, stage: Integer, item: int) -> ir.Value:
         place = arith.addi(self.base, self._place(at, stage, item))
-        return from_memory(load_shared(Words(), place, stored_type(at.element), self.s.vector), at.element)
+        return self.values.as_stored(at, from_memory(load_shared(Words(), place, stored_type(at.element), self.s.vector), at.element))
 
     def _place(self, at: Access, stage: Integer, item: int) -> ir.Value:
         """Bytes behind ``base``."""

@@ -113,18 +113,14 @@ class Tiles:
 
     def term(self, item: int) -> list[ir.Value]:
         value = self.values.source(item)
-        return self.turned([self.combiner.widen(x) for x in lanes_of(as_vector(value, self.s.vector) if self.s.vector > 1 else value)])
+        return [self.combiner.widen(x) for x in lanes_of(as_vector(value, self.s.vector) if self.s.vector > 1 else value)]
 
     def put(self, values: list[ir.Value], item: int, conditions: list[ir.Value]) -> None:
         """Make and store what follows of an item's running values."""
-        rounded = self.turned([self.combiner.round(v) for v in values])
+        rounded = [self.combiner.round(v) for v in values]
         self.values.know(self.c.result, item, rounded[0] if self.s.vector == 1 else join(rounded))
         with only_if(*conditions):
             self.values.write(item)
-
-    def turned(self, values: list[ir.Value]) -> list[ir.Value]:
-        """Neighbours in memory in the order of the scan, or the other way round."""
-        return values[::-1] if self.c.backwards and self.c.along else values
 
     def scan_lanes(self, values: list[ir.Value], lane: Integer, lanes: int, step: int = 1) -> list[ir.Value]:
         return lane_scans.scan_lanes(self.ints, self.combiner, values, lane, lanes, step)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferno.codegen.builders.elements import as_vector, join, load, load_vector, splat, store, store_vector
+from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, splat, store, store_vector
 from inferno.codegen.builders.gathered_values import GatheredValues
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
@@ -11,6 +11,7 @@ from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.rows.row_steps import RowStep
 from inferno.schedule.scans.kernel import ScanKernel
+from inferno.schedule.scans.scan_schedule import first_offset
 from inferno.symbolic import alignment
 
 
@@ -31,8 +32,6 @@ class Values:
     def place(self, item: int, outer: Integer, position: Integer, column: Integer) -> None:
         """Where an item begins, in the order of the scan; what was known of it is forgotten."""
         c, ints = self.c, self.ints
-        if c.backwards:
-            position = ints.sub(c.length - (self.vector if c.along else 1), position)
         parts = (outer, c.sizes[:c.begin]), (position, c.sizes[c.begin:c.end]), (column, c.sizes[c.end:])
         self._places[item] = [x for value, sizes in parts for x in ints.split(value, sizes)]
         self._known = {key: value for key, value in self._known.items() if key[1] != item}
@@ -63,23 +62,26 @@ class Values:
             if self.vector == 1:
                 store(self.ints, value, buffer, offset)
             else:
-                store_vector(self.ints, as_vector(value, self.vector), buffer, offset, self._alignment(at))
+                store_vector(self.ints, self.as_stored(at, as_vector(value, self.vector)), buffer, offset, self._alignment(at))
 
     def offset(self, at: Access, item: int) -> Integer:
-        return self.ints.dot(self._places[item], at.strides, at.offset)
+        """Of an item, or of the neighbour of it that comes first in memory."""
+        return self.ints.dot(self._places[item], at.strides, first_offset(at, self.vector))
+
+    def as_stored(self, at: Access, value: ir.Value) -> ir.Value:
+        """An item's neighbours in the order of memory, or those that lie so in the order of points."""
+        return join(lanes_of(value)[::-1]) if self.vector > 1 and at.strides[-1:] == (-1,) else value
 
     def _alignment(self, at: Access) -> int:
         """Neighbouring elements that are aligned together."""
-        return alignment((at.offset, *at.strides[:-1]), self.vector)
+        return alignment((first_offset(at, self.vector), *at.strides[:-1]), self.vector)
 
     def _read(self, at: Access, item: int) -> ir.Value:
         buffer, offset = self.buffers[at.argument], self.offset(at, item)
         inner = at.strides[-1] if at.strides else 0
         if self.vector == 1 or inner == 0:
             return load(self.ints, buffer, offset, at.element)
-        if inner == 1:
-            return load_vector(self.ints, buffer, offset, at.element, self.vector, self._alignment(at))
-        return join([load(self.ints, buffer, self.ints.add(offset, i * inner), at.element) for i in range(self.vector)])
+        return self.as_stored(at, load_vector(self.ints, buffer, offset, at.element, self.vector, self._alignment(at)))
 
     def _body(self, step: RowStep, item: int) -> list[ir.Value]:
         arguments = [splat(ir.IntegerType.get_signless(1), 0) if s is None else self.get(s, item) for s in step.sources]

@@ -8,17 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferno.codegen.builders.conditions import all_of, only_if
-from inferno.codegen.builders.elements import as_vector, join, lanes_of, load_vector, splat, store_vector
+from inferno.codegen.builders.elements import join, lanes_of, load_vector, store_vector
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
-from inferno.codegen.maps.elementwise import Emitter
 from inferno.codegen.scatters.row_order import PIECES, SHARED, WHOLE, RowOrder, is_more, list_buffers, lists_of, steps_of
+from inferno.codegen.scatters.row_values import RowValues
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, memref, scf
-from inferno.schedule.maps.elementwise import Elementwise
-from inferno.schedule.scatters.added_rows import AddedRows, parse_added_rows
+from inferno.mlir import arith, func, gpu, ir, scf
+from inferno.schedule.scatters.added_rows import parse_added_rows
 from inferno.schedule.scatters.sorted_rows import SortedRows
 from inferno.target import Target
 
@@ -66,13 +65,9 @@ def _place(ints: Integers, threads: int) -> tuple[Integer, Integer]:
 
 
 @dataclass
-class _Adder:
+class _Adder(RowValues):
     """``buffers``: the kernel's arguments, the lists, and the sums of pieces; ``shared``: an array for the sums of a block's groups, if there are several."""
 
-    c: AddedRows
-    schedule: SortedRows
-    ints: Integers
-    buffers: list[ir.Value]
     order: RowOrder
     shared: list[ir.Value]
     thread: Integer
@@ -125,8 +120,7 @@ class _Adder:
         some = is_more(count, 0)
         if not isinstance(self.c.start, int):
             return arith.constant(some.type, 1)
-        source, target = (memref.ExtractAlignedPointerAsIndexOp(self.buffers[n]).result for n in (self.c.start, self.c.target))
-        return arith.ori(some, arith.cmpi(arith.CmpIPredicate.ne, source, target))
+        return arith.ori(some, self.apart())
 
     def piece(self, number: Integer, part: Integer) -> None:
         """All groups of a block add what it has of a row's updates, by turns."""
@@ -181,27 +175,9 @@ class _Adder:
         inside = ints.less(mine, parts) if parts % s.width else None
         return ints.div(self.thread, s.width), ints.mul(mine if inside is None else ints.min(mine, parts - 1), s.lanes), inside
 
-    def total(self, count: Integer, ahead: int, terms: Callable[[Integer], list[ir.Value]]) -> list[ir.Value]:
-        """The sums of the lanes of ``terms(k)`` of all k below ``count``, of which ``ahead`` are on their way at a time."""
-        ints, combiner = self.ints, self.c.combiner
-        loop = scf.ForOp(ints.value(0), ints.value(count), ints.value(ahead), [combiner.identity()] * self.schedule.lanes)
-        with ir.InsertionPoint(loop.body):
-            sums, first = list(loop.inner_iter_args), loop.induction_variable
-            at = [ints.add(first, u) for u in range(ahead)]
-            found = [terms(k if not u else ints.min(k, ints.sub(count, 1))) for u, k in enumerate(at)]
-            for u, (k, row) in enumerate(zip(at, found)):
-                added = [combiner.combine(a, b) for a, b in zip(sums, row)]
-                inside = ints.less(k, count) if u else None
-                sums = added if inside is None else [arith.select(inside, a, b) for a, b in zip(added, sums)]
-            scf.yield_(sums)
-        return list(loop.results)
-
     def update(self, at: Integer, column: Integer) -> list[ir.Value]:
         """The elements from ``column`` on of the update that is in order at a place."""
-        c, s, ints = self.c, self.schedule, self.ints
-        number = self.order.number(self.order.read("order", at))
-        (found,) = Emitter(c.updates, Elementwise(s.threads, s.lanes), ints, self.buffers).compute(ints.add(ints.mul(number, c.columns), column), s.lanes)
-        return [c.combiner.widen(x) for x in lanes_of(as_vector(found, s.lanes))]
+        return self.term(self.order.number(self.order.read("order", at)), column)
 
     def of_block(self, sums: list[ir.Value], group: Integer) -> list[ir.Value]:
         """The sums of the first group and of all others, in the first: half of them add those of the other half, until one is left."""
@@ -219,19 +195,6 @@ class _Adder:
         if s.groups > 1:
             gpu.barrier()  # before the next piece
         return sums
-
-    def begin(self, row: Integer, column: Integer) -> list[ir.Value]:
-        """What the elements of a row from ``column`` on begin as."""
-        c, ints, lanes = self.c, self.ints, self.schedule.lanes
-        if not isinstance(c.start, int):
-            return [splat(c.element, c.start.value)] * lanes
-        return lanes_of(load_vector(ints, self.buffers[c.start], ints.add(ints.mul(row, c.columns), column), c.element, lanes, lanes))
-
-    def end(self, sums: list[ir.Value], start: list[ir.Value], row: Integer, column: Integer) -> None:
-        """Write these elements, of what is added to them."""
-        c, ints = self.c, self.ints
-        result = [c.combiner.round(c.combiner.combine(c.combiner.widen(a), b)) for a, b in zip(start, sums)]
-        store_vector(ints, join(result), self.buffers[c.target], ints.add(ints.mul(row, c.columns), column), self.schedule.lanes)
 
 
 def _all(*conditions: ir.Value | None) -> ir.Value:

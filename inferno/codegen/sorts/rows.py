@@ -1,16 +1,33 @@
 """A sort's rows in memory: elements become items (see ``keys``) when they are read, and elements again when they are written."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import load, store
-from inferno.codegen.builders.integers import Integer, Integers
+from inferno.codegen.builders.integers import Integer, Integers, resize
+from inferno.codegen.maps.elementwise import Emitter
 from inferno.codegen.sorts.keys import Item, Keys, choose
 from inferno.mlir import arith, ir
+from inferno.schedule.analysis.accesses import Access
+from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.sorts.kernel import SortKernel
 from inferno.schedule.sorts.sorts import power
+
+
+_ALONE = Elementwise(vector=1)  # points one by one
+
+
+@dataclass
+class _Behind(Emitter):
+    """A map of what is sorted, and maybe of its places, which are ``given`` and behind the kernel's arguments."""
+
+    given: Callable[[bool], ir.Value] | None = None
+
+    def read(self, at: Access, start: Integer, lanes: int) -> ir.Value:
+        behind = len(self.point.module.body.operations[0].type.inputs) - 1 - at.argument
+        return self.given(behind == 1) if behind <= 2 else super().read(at, start, lanes)
 
 
 @dataclass(frozen=True)
@@ -29,12 +46,19 @@ class Rows:
             return ints.add(ints.mul(row, length), place)
         return ints.add(ints.add(ints.mul(ints.div(row, inner), length * inner), ints.rem(row, inner)), ints.mul(place, inner))
 
+    def source(self, offset: Integer) -> ir.Value:
+        """What is sorted, by its number."""
+        if isinstance(self.c.source, int):
+            return load(self.ints, self.buffers[self.c.source], offset, self.c.element)
+        (value,) = Emitter(self.c.source, _ALONE, self.ints, self.buffers).compute(offset, 0)
+        return value
+
     def read(self, row: Integer, own: list[Integer]) -> list[Item]:
         """Items of the elements at these places; behind the row's end, ones that are behind all.  A row that is not there is read as the last."""
         c, ints = self.c, self.ints
         row = ints.min(row, c.rows - 1)
         at = [ints.min(p, c.length - 1) for p in own]
-        values = [load(ints, self.buffers[c.source], self.offset(row, p, c.length), c.element) for p in at]
+        values = [self.source(self.offset(row, p, c.length)) for p in at]
         items = []
         for value, place in zip(values, own):
             item = self.keys.item(self.keys.key(value), place, ints)
@@ -56,12 +80,16 @@ class Rows:
         c, ints = self.c, self.ints
         key, origin = self.keys.split(item, ints)
         target = self.offset(row, ints.sub(place, c.begin), c.count)
+        known: dict[bool, ir.Value] = {}
+
+        def of(indices: bool) -> ir.Value:
+            if indices not in known:
+                known[indices] = resize(origin, 64) if indices else self._element(row, key, origin)
+            return known[indices]
+
         for kept in c.kept:
-            if kept.indices:
-                i64 = ir.IntegerType.get_signless(64)
-                store(ints, origin if ints.width == 64 else arith.extui(i64, origin), self.buffers[kept.argument], target)
-            else:
-                store(ints, self._element(row, key, origin), self.buffers[kept.argument], target)
+            value = of(kept.indices) if kept.after is None else _Behind(kept.after, _ALONE, ints, self.buffers, given=of).compute(target, 0)[0]
+            store(ints, value, self.buffers[kept.argument], target)
 
     def _element(self, row: Integer, key: ir.Value, origin: Integer) -> ir.Value:
         value, again = self.keys.value(key)
@@ -69,7 +97,7 @@ class Rows:
             return value
         return if_else(
             again, [value.type],
-            lambda: [load(self.ints, self.buffers[self.c.source], self.offset(row, origin, self.c.length), self.c.element)],
+            lambda: [self.source(self.offset(row, origin, self.c.length))],
             lambda: [value],
         )[0]
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.codegen.builders.conditions import only_if
+from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, scalar, size, temporary
@@ -27,6 +28,8 @@ def generate(kernel: func.FuncOp, schedule: Sorts, target: Target) -> None:
     c, s, name = parse_sort_kernel(kernel), schedule, kernel.name.value
     if c is None or s.threads % 32 or s.threads & (s.threads - 1) or s.items & (s.items - 1) or s.items > power(c.length):
         raise CompileError(f"@{name} is no sort of rows for {s}")
+    for point in c.maps:
+        expand_math(point.generic)
     _Generator(kernel, c, s, Keys(c.element, c.descending, places(c.length, s.tile)), parameters_of(kernel, {k.argument for k in c.kept})).generate()
 
 

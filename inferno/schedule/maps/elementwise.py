@@ -41,6 +41,7 @@ _LITTLE = 32
 # Lanes of a vector of windows that are read one by one: max_pool1d of 3 of 64x256x4096 in bf16 took an H200 52.0 us with 8, 46.9 with 4 and 46.1 with 2, of
 # which a thread has so many more; in float32 83.6 with 4 and 81.9.
 _APART = 2
+_STORED = 4  # bytes of neighbours that a thread stores of each channel: a warp's are a line of memory
 _ROUNDS = 4  # blocks a multiprocessor that there are at least then
 _FULL = 4  # blocks a multiprocessor, below which 8 points a thread are too many: sigmoid(x * y + z) of 256x4096 in bf16 took 3.04 us, and 2.40 with 4
 _KEPT = 64  # values that are stored together, of one thread: registers
@@ -90,6 +91,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     while vector > 1 and point.parts and vector * len(point.destinations) > _KEPT:
         vector //= 2
     full, vector = by_pieces(point, vector)
+    if (by_channels := _by_channels(point, target)) is not None:
+        return by_channels
     if _looks_up(point):
         if isinstance(point.points, int) and point.points >= _FULL * target.multiprocessors * _LOOKING_UP * _LOOKED_UP:
             together = max(1, 16 // max(element_bytes(s.element) for s in point.sources if s is not None and point.flat(s)))
@@ -180,6 +183,21 @@ def _by_shared_reads(point: Pointwise, threads: int, vector: int, full: int, tap
     while unroll > 1 and points < _ROUNDS * target.multiprocessors * threads * vector * unroll:
         unroll //= 2
     return Elementwise(threads=threads, vector=vector, unroll=unroll, across=across, windows=resizes)
+
+
+def _by_channels(point: Pointwise, target: Target) -> Elementwise | None:
+    """All channels of one point a thread, or of as many neighbours as are stored together, where these are few and lie side by side in what is gathered, and
+    there are enough points."""
+    run = point.channels
+    if run is None or not isinstance(point.points, int):
+        return None
+    channels, vector = point.run_sizes[run], max(1, _STORED // max(element_bytes(d.element) for d in point.destinations))
+    places, threads = point.points // channels, 256
+    while vector > 1 and (point.run_sizes[-1] % vector or places < _ROUNDS * target.multiprocessors * threads * vector):
+        vector //= 2
+    while threads > 64 and places < target.multiprocessors * threads * vector:
+        threads //= 2
+    return Elementwise(threads=threads, vector=vector, across=channels) if places >= target.multiprocessors * threads * vector else None
 
 
 def _stored_together(point: Pointwise, vector: int) -> int:

@@ -17,6 +17,7 @@ from inferno.schedule.analysis.accesses import (
 from inferno.schedule.analysis.affine_extracts import linear_place, read_by_maps, strides_at
 from inferno.schedule.analysis.unchanged import asked_once, read_by_text
 from inferno.schedule.analysis.written_parts import Begin, take_parts, writes_parts
+from inferno.schedule.maps.channels import channel_loop
 from inferno.symbolic import Int, bounds, divisor, hint, product
 
 _NAMED = (
@@ -60,6 +61,12 @@ class Pointwise:
     @property
     def run_sizes(self) -> tuple[Int, ...]:
         return tuple(product(self.sizes[d] for d in run) for run in self.runs)
+
+    @property
+    def channels(self) -> int | None:
+        """The run of a few channels that lie side by side in all that is gathered, and not in what is made; None where there is none."""
+        loop = channel_loop(self.generic, self.sizes, self.sources)
+        return self.runs.index((loop,)) if (loop,) in self.runs[:-1] else None
 
     def run_strides(self, at: Access) -> tuple[Int, ...]:
         return tuple(at.strides[run[-1]] for run in self.runs)
@@ -153,7 +160,9 @@ def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] | None = No
         tables.append((op.operands[0], argument))
     order = sorted((d for d, size in enumerate(sizes) if size != 1), key=lambda d: -hint(destinations[0].strides[d]))
     computed = [Access(-1, destinations[0].element, _as_if_contiguous(loops, order, sizes)) for loops in _loops_of_operations(generic)]
-    runs = merge(order, sizes, [s for s in sources if s is not None] + destinations + computed + _transposed(generic, sizes, order))
+    channels = channel_loop(generic, sizes, sources)
+    alone = [] if channels in (None, *order[-1:]) else [Access(-1, destinations[0].element, tuple(int(d == channels) for d in range(len(sizes))))]
+    runs = merge(order, sizes, [s for s in sources if s is not None] + destinations + computed + alone + _transposed(generic, sizes, order))
     return Pointwise(
         generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module, begins or (), begins is not None,
     )

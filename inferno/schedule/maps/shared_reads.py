@@ -20,10 +20,13 @@ def reused(point: Pointwise, across: int, vector: int, near: bool = True) -> int
 
     None where that is less than a sixth of all, or a 24th where places are computed.  Where neighbouring blocks read the same anyway, which the L1 cache
     has then, only if there is no other, half of all is saved, and ``near``; of what is read where other tensors say, arithmetic is most of what is the same.
+    Channels that lie side by side go before all others, if there are as many.
     """
     sizes, found = point.run_sizes, []
     if len(sizes) < 2 or not is_multiple(sizes[-1], vector):
         return None
+    if (channels := point.channels) is not None and sizes[channels] == across:
+        return channels
     work, share = _work(point), 24 if resizes_images(point) else 6
     beside = share if near and gathered(point) else _NEAR_SHARE
     for run in range(len(sizes) - 1):

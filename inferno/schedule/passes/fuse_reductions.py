@@ -32,7 +32,6 @@ from inferno.schedule.rows.gathered_results import written_apart
 from inferno.schedule.rows.row_schedule import row_bytes
 from inferno.schedule.rows.row_sectors import spread
 from inferno.schedule.scans import scans
-from inferno.schedule.scans.backwards import between_flips
 from inferno.symbolic import Undecided, hint, product
 from inferno.target import Target, find_target
 
@@ -102,8 +101,6 @@ class _Program(Rewrite):
             left = kernel is None or (c is not None and (wants_library(self.module) or c.M != 1 != c.N))
             self.kinds[name] = None if left else kind_of(kernel, whole=c is not None)
         found = self.kinds[name]
-        if found == "scan" and self._goes_backwards(call):
-            return None
         return None if found == "map" and (changes_places(call, self.kernels[name]) or self._narrows_scan(call)) else found
 
     def moved(self, call: ir.Operation) -> int:
@@ -119,12 +116,6 @@ class _Program(Rewrite):
         if name not in self.times:
             self.times[name] = alone(self.kernels[name], self.target)
         return self.times[name]
-
-    def _goes_backwards(self, call: ir.Operation) -> bool:
-        """Whether a scan is of what is flipped and flipped back, which ``fuse-scans`` makes one kernel."""
-        around = between_flips(self.kernels, call)
-        edges = edges_by_symbols(in_order([call, *around]), views=True) if around else None
-        return edges is not None and self.is_scan(edges)
 
     def _narrows_scan(self, call: ir.Operation) -> bool:
         """Whether a map makes narrower numbers of what a scan across memory gives, as the states of a recurrence are of its pairs: ``fuse-scans``

@@ -20,7 +20,7 @@ from inferno.schedule.passes.flatten_places import flatten_places
 from inferno.schedule.passes.looked_up_rows import give_each, join_left, looks_up, tells_places
 from inferno.schedule.passes.merge_calls import Merges, names_of
 from inferno.schedule.passes.rewrite import merge_in
-from inferno.schedule.scatters import row_sums, scatters, sorted_rows
+from inferno.schedule.scatters import matched_rows, row_sums, scatters, sorted_rows
 from inferno.schedule.universal.universal import Universal
 from inferno.target import find_target
 
@@ -35,7 +35,7 @@ def fuse_scatters(module: ir.Module, target: str, always: str = "") -> None:
     """Let scatters into rows, and of rows, compute what they put there.  Nothing for the CPU; ``always``: "1" for doing so wherever a generator could."""
     machine = find_target(target)
     if machine.kind == "nvptx":
-        for m, parts in ((scatters, _WHOLE), (sorted_rows, _ROWS), (row_sums, _ROWS)):
+        for m, parts in ((scatters, _WHOLE), (matched_rows, _ROWS), (sorted_rows, _ROWS), (row_sums, _ROWS)):
             choose = m.fit if always == "1" else partial(m.choose, target=machine)
             give_each(module, looks_up if parts is _ROWS else tells_places)
             _fuse_all(module, parts, lambda kernel, choose=choose: choose(kernel) is not None, lambda kernel: ATTRIBUTE not in kernel.attributes)

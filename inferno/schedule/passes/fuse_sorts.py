@@ -1,21 +1,25 @@
 """On a GPU, let a sort generate the indices that it carries along, and write only those sorted elements that are read.
 
 The import makes a tensor of places (0, 1, ... along the row) for the sort to move, and takes the first of all sorted elements for a ``topk``.
+Maps in front of a sort by merging, and behind it, become one kernel with it.
 """
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import callee, readers, root_of
+from inferno.schedule.passes.adjacent_maps import join_maps
 from inferno.schedule.passes.calls import free_name, inputs_of
 from inferno.schedule.passes.edges import edges_across
 from inferno.schedule.passes.merge_calls import defer, merged_kernel, replace_calls
 from inferno.schedule.passes.rewrite import merge_in
+from inferno.schedule.sorts import select, short_sorts, sorts
 from inferno.schedule.sorts.kernel import parse_sort_kernel
-from inferno.target import find_target
+from inferno.target import Target, find_target
 
 
 def fuse_sorts(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
-    if find_target(target).kind != "nvptx":
+    machine = find_target(target)
+    if machine.kind != "nvptx":
         return
 
     def is_sort(kernel: func.FuncOp | None) -> bool:
@@ -27,7 +31,18 @@ def fuse_sorts(module: ir.Module, target: str) -> None:
             changed |= _fuse(module, main, kernels, call)
         return changed
 
+    def join(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        sorts_ = [c for c in walk(main, "func.call") if _is_sorted(kernels.get(callee(c)), machine)]
+        return sum([join_maps(module, main, kernels, call, lambda kernel: _is_sorted(kernel, machine)) for call in sorts_]) > 0
+
     merge_in(module, merge)
+    merge_in(module, join)
+
+
+def _is_sorted(kernel: func.FuncOp | None, target: Target) -> bool:
+    """Whether rows are sorted by merging, whose threads have elements one by one, as maps may make them and take them."""
+    c = parse_sort_kernel(kernel) if kernel is not None and walk(kernel, "tm_tensor.sort") else None
+    return c is not None and select.pick(c.example) is None and short_sorts.pick(c.example) is None and sorts.choose(kernel, target) is not None
 
 
 def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], call: ir.Operation) -> bool:

@@ -136,7 +136,7 @@ def begins_to_overwrite(kernel: func.FuncOp, result: int) -> list[int]:
 
 def _begins_as(kernel: func.FuncOp, generator: str) -> list[int] | None:
     """The argument that the result of a scatter begins as, each part of which is read by who then writes it; None where it is no such kernel."""
-    parse = {"scatters": parse_scatter, "row_sums": parse_added_rows, "sorted_rows": parse_added_rows}.get(generator)
+    parse = {"scatters": parse_scatter, **dict.fromkeys(("matched_rows", "row_sums", "sorted_rows"), parse_added_rows)}.get(generator)
     c = parse(kernel) if parse is not None else None
     if c is None:
         return None

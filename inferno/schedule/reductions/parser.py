@@ -186,12 +186,12 @@ def _take_combiners(found: _Reduced, inputs: int, loops: list[int]) -> tuple[tup
     """How running values take up terms, and which pair of them is an extremum with its place or a softmax's; bodies yield terms alone from here on.  None
     where that is not understood, or a body reads what was there before."""
     block = found.generic.regions[0].blocks[0]
-    alone = found.after is None and not found.front and not found.chooses
+    alone = found.after is None and not found.front
     extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 and alone else None
     exponentials = read_exponential_sum(block, inputs) if extremum is None and not found.front and not found.chooses else None
     pair = extremum or exponentials
     combiners = pair.combiners if pair is not None else tuple(read_combiner(block, block.arguments[inputs + i], i) for i in range(found.count))
-    if any(k is None for k in combiners) or (found.tables and pair is not None):
+    if any(k is None for k in combiners) or (found.tables and pair is not None and not found.chooses):
         return None
     if extremum is not None:
         to_candidate(block, inputs)

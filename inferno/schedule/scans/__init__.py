@@ -1,2 +1,2 @@
 """Running sums, products and extrema: ``kernel`` parses a kernel function, ``scans`` chooses a ``scan_schedule``, ``sized_scans``
-one for sizes that vary; ``gathers`` says which maps in front may gather, and ``backwards`` which scans go from the end."""
+one for sizes that vary; ``gathers`` says which maps in front may gather, and ``flips`` which of them read or write from the end."""

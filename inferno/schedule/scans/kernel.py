@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from inferno.element_sizes import element_bytes
-from inferno.mlir import func, ir, is_read, walk
-from inferno.passes.generics import input_count, is_reduction, maps, outputs
-from inferno.passes.programs import VIEWS, operations_in
+from inferno.mlir import func, ir, is_read, users, walk
+from inferno.passes.generics import input_count, is_copy, is_reduction, maps, outputs
+from inferno.passes.programs import VIEWS, operations_in, root_of
 from inferno.passes.shapes import row_major, symbol_arguments
 from inferno.schedule.analysis.accesses import Access, filled, loop_sizes, merge, placed, written_results
 from inferno.schedule.analysis.combiners import BodyCombiner, Combiner, scan_combiner, term_of
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.matmul.contraction import Destination
-from inferno.schedule.rows.row_steps import RowStep, RowValue, StepParser, order_of
-from inferno.schedule.scans.backwards import straighten
+from inferno.schedule.rows.row_steps import RowStep, RowValue, StepParser, covered_loops, order_of
+from inferno.schedule.scans.flips import mirrored, take_flips
 from inferno.symbolic import Int
 
 
@@ -25,7 +25,7 @@ class ScanKernel:
     """A nest of loops of ``sizes``, in the order of memory, of which those from ``begin`` to before ``end`` are the scan's dimension.
 
     The scan takes ``source``, what is read of an argument or the number of a value, and gives the value ``result``.  ``before`` and ``after`` are
-    maps that make other values.  ``backwards`` it goes from the end.
+    maps that make other values.  What is flipped is read and written from the end, by negative strides.
     """
 
     sizes: tuple[Int, ...]
@@ -39,7 +39,6 @@ class ScanKernel:
     after: tuple[RowStep, ...]
     destinations: tuple[Destination, ...]
     kernel: ir.Module = field(repr=False)  # a copy of all of it, which the steps' operations are in
-    backwards: bool = False
 
     @property
     def outer(self) -> Int:
@@ -117,12 +116,16 @@ class _Parser(StepParser):
         if any(o.name not in others for o in self.operations):
             return None
         scan = next(o for o in self.operations if o.name == "tm_tensor.scan")
-        backwards = straighten(scan)
+        turned = take_flips([o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None], scan)
+        if turned is None:
+            return None
         self.operations = operations_in(self.kernel)
         combiner, shape, dim = inclusive_combiner(scan), list(scan.operands[0].type.shape), ir.IntegerAttr(scan.attributes["dimension"]).value
         generics = [o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
         if combiner is None or is_read(scan.results[1]) or not self.shape(generics, shape, dim):
             return None
+        covered = covered_loops([d for d, n in enumerate(shape) if n != 1], shape, list(enumerate(self.sizes))) or {}
+        self.turned = {v: frozenset().union(*(covered.get(d, ()) for d in along)) for v, along in turned.items()}
         steps, result, source = [], -1, None
         for op in self.operations:
             if op == scan:
@@ -131,13 +134,16 @@ class _Parser(StepParser):
                     source = self.whole(scan.operands[0])
                     if source is None:
                         return None
+                if steps and source == steps[-1].results[0] and is_copy(steps[-1].generic) and len(list(users(scan.operands[0]))) == 1:
+                    source = steps.pop().sources[0]  # what is read from the end
                 before, steps = steps, []
                 result = self.add(scan.results[0], False, 0)
             elif op in generics:
                 step = self.step(op)
                 if step is None or step.per_row:
                     return None
-                steps.append(step)
+                along = self.turned[op.results[0]]
+                steps.append(replace(step, sources=tuple(mirrored(x, along, self.sizes) if isinstance(x, Access) else x for x in step.sources)))
         destinations = self.destinations()
         if not destinations:
             return None
@@ -146,7 +152,6 @@ class _Parser(StepParser):
         begin, end = sum(p >= lo * shape[dim] for p in inside), sum(p >= lo for p in inside)
         c = ScanKernel(
             tuple(self.sizes), begin, end, combiner, source, result, tuple(self.values), tuple(before), tuple(steps), destinations, self.module,
-            backwards,
         )
         return _merged(c)
 
@@ -183,7 +188,8 @@ class _Parser(StepParser):
             number = self.find(value)
             if number is None:
                 return ()
-            found.append(Destination(number, Access(argument, value.type.element_type, tuple(row_major(self.sizes)), 0, tuple(value.type.shape))))
+            at = Access(argument, value.type.element_type, tuple(row_major(self.sizes)), 0, tuple(value.type.shape))
+            found.append(Destination(number, mirrored(at, self.turned[root_of(value)], self.sizes)))
         return tuple(found)
 
 

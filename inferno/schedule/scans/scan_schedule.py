@@ -13,6 +13,11 @@ WARP, THREADS = 32, 2048  # threads of a warp, and of a multiprocessor
 _WAITING = 160 << 10  # bytes of a block's tiles that wait
 
 
+def first_offset(at: Access, vector: int) -> Int:
+    """Where the first in memory of so many neighbouring points of an access lies, of those that it begins with."""
+    return at.offset - (vector - 1) if at.strides[-1:] == (-1,) else at.offset
+
+
 @dataclass(frozen=True)
 class Scans:
     """A block of ``threads`` has tiles, a thread ``items`` vectors of ``vector`` neighbours of each.
@@ -72,8 +77,8 @@ class Scans:
         """What of a tile can wait in shared memory: vectors of 4, 8 or 16 bytes that are aligned.  Where a block looks back meanwhile, all that it reads
         of each place."""
         def fits(at: Access) -> bool:
-            neighbours = bool(at.strides) and (at.strides[-1] == 1 or self.vector == 1)
-            whole = all(is_multiple(x, self.vector) for x in (at.offset, *at.strides[:-1]))
+            neighbours = bool(at.strides) and (at.strides[-1] in (1, -1) or self.vector == 1)
+            whole = all(is_multiple(x, self.vector) for x in (first_offset(at, self.vector), *at.strides[:-1]))
             return neighbours and whole and self.vector * element_bytes(at.element) in (4, 8, 16)
 
         if not self.stages:

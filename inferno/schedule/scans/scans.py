@@ -65,7 +65,7 @@ def _supported(c: ScanKernel | None) -> ScanKernel | None:
     elements = [x.element for x in (*c.values, *c.accesses)] + [o.operands[0].type.element_type for s in c.gathering for o in walk(s.generic, "tensor.extract")]
     if not all(map(supported_element, elements)) or any(s not in c.before or not gathers_neighbours(s.generic) for s in c.gathering):
         return None
-    if not all(a.strides[-1] in (0, 1) for a in c.accesses if a.strides):
+    if not all(a.strides[-1] in (-1, 0, 1) for a in c.accesses if a.strides):
         return None  # neighbours are read together
     combiner = in_pairs(c.combiner)
     if not c.along and combiner.sums and combiner.narrow.width == 16:

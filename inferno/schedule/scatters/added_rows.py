@@ -5,18 +5,13 @@ element, such as gathered rows of a table, or casts.
 
 from dataclasses import dataclass
 
-from inferno.dialect.sizes import SIZES, sizes_attribute
-from inferno.mlir import clone_onto, func, ir, owner, run_upstream
-from inferno.passes.generics import PARALLEL, build
+from inferno.mlir import func, ir, owner
 from inferno.passes.programs import operations_in, root_of
-from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
-from inferno.schedule.analysis.accesses import argument_index, knows_arguments
+from inferno.passes.shapes import shape, symbol_arguments
+from inferno.schedule.analysis.accesses import knows_arguments
+from inferno.schedule.analysis.as_map import as_map
 from inferno.schedule.analysis.combiners import Combiner, read_combiner
-from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
-from inferno.schedule.maps.supported import supported
-from inferno.schedule.maps.transposed import transposed
-from inferno.schedule.passes.calls import generics_of
-from inferno.schedule.passes.recompute_maps import compute_first
+from inferno.schedule.maps.pointwise import Pointwise
 from inferno.schedule.scatters.flat_elements import Elements, read_elements
 from inferno.schedule.scatters.kernel import is_update, start_of
 from inferno.symbolic import Int, product, reach
@@ -67,52 +62,7 @@ def parse_added_rows(kernel: func.FuncOp) -> AddedRows | None:
     if each != 1 or product(shape(updates)) != count * product(inner) or str(table.type.element_type) not in ("i32", "i64"):
         return None
     places = read_elements(kernel, table)
-    terms = _updates(kernel, updates) if places is not None and max(reach(count), reach(rows)) < 1 << 31 else None
+    terms = as_map(kernel, updates) if places is not None and max(reach(count), reach(rows)) < 1 << 31 else None
     if terms is None:
         return None
     return AddedRows(terms, places, *start, old.type.element_type, combiner, rows, product(inner), count, owner(root_of(updates)) is not None)
-
-
-def _updates(kernel: func.FuncOp, value: ir.Value) -> Pointwise | None:
-    """The rows that are added, as what an elementwise kernel of the same arguments would write behind the last of them."""
-    root = root_of(value)
-    if argument_index(kernel, root) is None and (owner(root) is None or len(owner(root).results) != 1):
-        return None
-    with kernel.context, kernel.location:
-        module, type_ = ir.Module.create(), root.type
-        with ir.InsertionPoint(module.body):
-            alone = func.FuncOp("updates", ([*kernel.type.inputs, type_], [type_]), visibility="private")
-        block = alone.add_entry_block()
-        if symbols := list(symbol_arguments(kernel.operation)):
-            own = ir.DictAttr.get({SIZES: sizes_attribute(shape(root), symbols)} if is_dynamic(root) else {})
-            alone.attributes["arg_attrs"] = ir.ArrayAttr.get([*argument_attributes(kernel.operation), own])
-        known, target = dict(zip(kernel.entry_block.arguments, block.arguments)), block.arguments[len(block.arguments) - 1]
-        with ir.InsertionPoint(block):
-            for op in _makers(kernel, root):
-                clone_onto(op, known)
-            if (last := owner(known[root])) is None:
-                same = [ir.AffineMap.get_identity(type_.rank)] * 2
-                made = build([known[root]], [target], same, [PARALLEL] * type_.rank, lambda arguments: arguments[:1], kernel.location).results[0]
-            else:
-                last.operands[len(last.operands) - 1] = target
-                made = last.results[0]
-            func.ReturnOp([made])
-        if len(generics_of(alone)) == 2 and compute_first(alone):
-            run_upstream(module, "func.func(cse)")
-        point = parse_pointwise(alone, views=True)
-    if point is None or point.sources[-1] is not None or not supported(point) or transposed(point) is not None:
-        return None  # (rows that lie across memory are better written in order before)
-    (place,) = point.destinations
-    return point if point.flat(place) and place.offset == 0 and point.points == product(shape(value)) else None
-
-
-def _makers(kernel: func.FuncOp, value: ir.Value) -> list[ir.Operation]:
-    """The operations that a value is computed by, in order."""
-    found, pending = set(), [value]
-    while pending:
-        op = owner(pending.pop())
-        if op is not None and op not in found:
-            found.add(op)
-            inner = [v for region in op.regions for b in region.blocks for o in b.operations for v in o.operation.operands]
-            pending += [v for v in (*op.operands, *inner) if owner(v) is None or owner(v).block == kernel.entry_block]
-    return [o for o in operations_in(kernel) if o in found]

@@ -5,7 +5,9 @@ from math import prod
 
 from inferno.mlir import arith, dim_of, func, ir, makes, owner, walk
 from inferno.passes.programs import returned, root_of
-from inferno.passes.shapes import known_shape, slice_parts
+from inferno.passes.shapes import known_shape, slice_parts, symbol_arguments
+from inferno.schedule.analysis.as_map import as_map
+from inferno.schedule.maps.pointwise import Pointwise
 from inferno.symbolic import Int, bounds, hint, product
 
 _FLOATS, _INTEGERS = ("f16", "bf16", "f32", "f64"), ("i8", "i16", "i32", "i64")
@@ -13,18 +15,20 @@ _FLOATS, _INTEGERS = ("f16", "bf16", "f32", "f64"), ("i8", "i16", "i32", "i64")
 
 @dataclass(frozen=True)
 class Kept:
-    """A destination, by its number among the kernel's arguments: the values or the places of ``SortKernel.count`` sorted elements."""
+    """A destination, by its number among the kernel's arguments: the values or the places of ``SortKernel.count`` sorted elements, or what a map ``after`` it
+    makes of all of both, which are its arguments behind the kernel's."""
 
     argument: int
     indices: bool
+    after: Pointwise | None = None
 
 
 @dataclass(frozen=True)
 class SortKernel:
-    """Each row along ``dim`` of argument ``source`` is sorted, equal elements staying in their order; of the sorted row ``count`` elements from
-    ``begin`` on are kept.  What is outside of ``dim`` may vary."""
+    """Each row along ``dim`` of argument ``source``, or of what a map makes, is sorted, equal elements staying in their order; of the sorted row ``count``
+    elements from ``begin`` on are kept.  What is outside of ``dim`` may vary."""
 
-    source: int
+    source: int | Pointwise
     shape: tuple[Int, ...]
     dim: int
     element: ir.Type
@@ -52,6 +56,11 @@ class SortKernel:
         return replace(self, shape=tuple(map(hint, self.shape)))
 
     @property
+    def maps(self) -> tuple[Pointwise, ...]:
+        """What is computed in front of it, and of what is sorted."""
+        return tuple(x for x in (self.source, *(k.after for k in self.kept)) if isinstance(x, Pointwise))
+
+    @property
     def bits(self) -> int:
         return self.element.width
 
@@ -68,7 +77,11 @@ def parse_sort_kernel(kernel: func.FuncOp) -> SortKernel | None:
     shape = known_shape(data)
     if any(bounds(n)[0] < 1 for n in shape) or not all(isinstance(n, int) for n in shape[dim:]):
         return None
-    if not isinstance(source, ir.BlockArgument) or not _is_iota(places, dim):
+    if not _is_iota(places, dim):
+        return None
+    known = not symbol_arguments(kernel.operation)
+    read = source.arg_number if isinstance(source, ir.BlockArgument) else as_map(kernel, source) if known else None
+    if read is None:
         return None
     descending = _order(sort)
     if descending is None or str(shape_.element_type) not in (*_FLOATS, *_INTEGERS):
@@ -78,6 +91,10 @@ def parse_sort_kernel(kernel: func.FuncOp) -> SortKernel | None:
     kept, windows = [], set()
     for destination, value in zip(arguments[len(arguments) - len(values):], values):
         found = _window(value, sort, dim)
+        if found is None and known and (after := _after(kernel, value, sort)) is not None:
+            windows.add((0, shape[dim]))
+            kept.append(Kept(destination.arg_number, False, after))
+            continue
         if found is None or str(destination.type.element_type) not in (str(shape_.element_type), "i64"):
             return None
         result, begin, count = found
@@ -86,7 +103,17 @@ def parse_sort_kernel(kernel: func.FuncOp) -> SortKernel | None:
     if len(windows) != 1:
         return None
     begin, count = windows.pop()
-    return SortKernel(source.arg_number, shape, dim, shape_.element_type, descending, begin, count, tuple(kept))
+    return SortKernel(read, shape, dim, shape_.element_type, descending, begin, count, tuple(kept))
+
+
+def _after(kernel: func.FuncOp, value: ir.Value, sort: ir.Operation) -> Pointwise | None:
+    """The map of whole sorted rows, point by point, that makes a value."""
+    point = as_map(kernel, value, list(sort.results))
+    count = len(kernel.type.inputs)
+    if point is None or root_of(value) in list(sort.results) or any(argument >= count for _, argument in point.tables):
+        return None
+    sorted_ = [s for s in point.sources if s is not None and s.argument >= count]
+    return point if sorted_ and all(point.flat(s) and s.offset == 0 for s in sorted_) else None
 
 
 def _copied(value: ir.Value) -> ir.Value:

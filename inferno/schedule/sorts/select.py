@@ -34,7 +34,7 @@ class Select:
 def choose(kernel: func.FuncOp, target: Target) -> Select | None:
     """A schedule if ``kernel`` keeps few of the elements that it sorts."""
     c = parse_sort_kernel(kernel) if target.kind == "nvptx" else None
-    return pick(c.example) if c is not None else None
+    return pick(c.example) if c is not None and not c.maps else None
 
 
 def pick(c: SortKernel) -> Select | None:

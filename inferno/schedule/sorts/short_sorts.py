@@ -42,7 +42,7 @@ class ShortSorts:
 def choose(kernel: func.FuncOp, target: Target) -> ShortSorts | None:
     """A schedule if ``kernel`` sorts many such rows on a GPU."""
     c = parse_sort_kernel(kernel) if target.kind == "nvptx" else None
-    return pick(c.example) if c is not None else None
+    return pick(c.example) if c is not None and not c.maps else None
 
 
 def pick(c: SortKernel) -> ShortSorts | None:

@@ -1,4 +1,4 @@
-"""Scans of what is flipped and flipped back, as gradients of running sums are: one kernel, which goes from the end."""
+"""Scans with flips in front and behind, as gradients of running sums have them: one kernel, which reads and writes from the end."""
 
 import pytest
 import torch
@@ -38,10 +38,24 @@ PROGRAMS = {  # what is computed, shapes of arguments, launches
     "two results": (two_results, [(3, 60, 20), (3, 60, 20)], 1),
     "a weight": (decayed, [(3, 60, 20), (3, 60, 20)], 1),
     "flipped in front alone": (lambda x: x.flip(1).cumsum(1), [(3, 60, 20)], 1),
-    "flipped behind alone": (lambda x: x.cumsum(1).flip(1), [(3, 60, 20)], 2),
-    "flipped along another": (lambda x: x.flip(2).cumsum(1).flip(2), [(3, 60, 20)], 3),
-    "flipped along two": (lambda x: x.flip((1, 2)).cumsum(1).flip((1, 2)), [(3, 60, 20)], 3),
-    "not flipped back for all": (lambda x: ((s := x.flip(1).cumsum(1)).flip(1) * x, s.exp()), [(3, 60, 20)], 3),
+    "flipped in front alone, along": (lambda x: x.flip(-1).cumsum(-1), [(37, 96)], 1),
+    "flipped behind alone": (lambda x: x.cumsum(1).flip(1), [(3, 60, 20)], 1),
+    "flipped behind alone, along": (lambda x: x.cumsum(-1).flip(-1) * 2, [(37, 96)], 1),
+    "flipped behind alone, along, odd": (lambda x: x.cumsum(-1).flip(-1), [(37, 95)], 1),
+    "flipped along another": (lambda x: x.flip(2).cumsum(1).flip(2), [(3, 60, 20)], 1),
+    "flipped along two": (lambda x: x.flip((1, 2)).cumsum(1).flip((1, 2)), [(3, 60, 20)], 1),
+    "flipped in another way behind": (lambda x: x.flip((0, 2)).cumsum(1).flip((1, 2)), [(3, 60, 20)], 1),
+    "not flipped back for all": (lambda x: ((s := x.flip(1).cumsum(1)).flip(1) * x, s.exp()), [(3, 60, 20)], 1),
+    "a part, flipped": (lambda x: x[:, 4:].flip(1).cumsum(1), [(3, 64, 20)], 1),
+    "beside what is flipped": (lambda x, y: x.cumsum(1).flip(1) * y + y.flip(1), [(3, 60, 20), (3, 60, 20)], 1),
+    "beside itself": (lambda x: (s := x.cumsum(1)).flip(1) * s, [(3, 60, 20)], 2),
+    "by its place": (lambda x: x.cumsum(1).flip(1) / torch.arange(1, 61)[:, None], [(3, 60, 20)], 1),
+    "by its place, along": (lambda x: (x.flip(1) * torch.arange(96)).cumsum(1).flip(1) - torch.arange(96), [(37, 96)], 1),
+    "maxima": (lambda x: tuple(y.flip(1) for y in x.flip(1).cummax(1)), [(3, 60, 20)], 1),
+    "maxima, along": (lambda x: tuple(y.flip(-1) for y in x.flip(-1).cummax(-1)), [(9, 128)], 1),
+    "maxima, their own order": (lambda x: tuple(x.flip(-1).cummax(-1)), [(9, 128)], 1),
+    "values of minima": (lambda x: x.flip(0).cummin(0).values.flip(0), [(70, 33)], 1),
+    "places of minima": (lambda x: x.shape[0] - 1 - x.flip(0).cummin(0).indices.flip(0), [(70, 33)], 1),
     "behind each other": (lambda x, y: ((s := (x * y).flip(1).cumsum(1)).flip(1) * s.flip(1).mean(2, keepdim=True)), [(3, 60, 20), (3, 60, 20)], 3),
     "rolled": (lambda x: x.flip(1).cumsum(1).roll(1, 1), [(3, 60, 20)], 2),
 }
