@@ -72,6 +72,7 @@ _SUMMARIES = (
         "take-rows": "Gather rows before a norm or softmax of each row, not after it.",
         "lift-slices": "Slice what an elementwise operation reads instead of its result, where a reshape is next to the slice.",
         "expand-maps": "Move a reshape between two elementwise operations behind the second one.",
+        "turn-maps": "Make what several operations read in another order in that order.",
         "fuse-elementwise": "Fuse elementwise operations into their elementwise or reducing readers.",
         "unroll-sums": "Rewrite reductions of a few terms as elementwise operations.",
         "write-slices": "Rewrite a select between a new and an old element by its index as a slice write.",
