@@ -63,6 +63,7 @@ _SUMMARIES = (
         "move-factors": "Move a power of two from a contraction's operand to its result.",
         "split-frozen": "Split what depends on frozen weights alone off an operation's body.",
         "hoist-frozen": "Move what depends on frozen weights alone to @prepare.",
+        "merge-phases": "Rewrite a concatenation of all phases of a tensor, such as even and odd rows, as a transposition.",
         "compose-moves": "Compose rolls, reshapes and transposes of rows into one gather.",
         "sink-concats": "Reduce the pieces of a concatenation separately instead of concatenating them.",
         "expand-pieces": "Rewrite concatenations, paddings and slice writes as elementwise operations.",
