@@ -12,8 +12,8 @@ attributes of the module say.  To read them in order, start with ``pipelines.py`
   ``convolution`` (what such an operation computes), ``shapes`` (sizes as expressions of symbols), ``programs`` (``@main`` and its kernels), ``parts``
   (slices), ``greedy`` (rewriting to a fixed point);
 * ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``selected_products``,
-  ``places``, ``neighbours`` and ``gathered_producers`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a pass of another name
-  applies).
+  ``places``, ``neighbours``, ``lanes`` and ``gathered_producers`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a
+  pass of another name applies).
 """
 
 from collections.abc import Callable
@@ -63,6 +63,7 @@ _SUMMARIES = (
         "move-factors": "Move a power of two from a contraction's operand to its result.",
         "split-frozen": "Split what depends on frozen weights alone off an operation's body.",
         "hoist-frozen": "Move what depends on frozen weights alone to @prepare.",
+        "merge-phases": "Rewrite a concatenation of all phases of a tensor, such as even and odd rows, as a transposition.",
         "compose-moves": "Compose rolls, reshapes and transposes of rows into one gather.",
         "sink-concats": "Reduce the pieces of a concatenation separately instead of concatenating them.",
         "expand-pieces": "Rewrite concatenations, paddings and slice writes as elementwise operations.",
@@ -70,7 +71,9 @@ _SUMMARIES = (
         "split-windows": "Reduce large windows that overlap along one side after the other.",
         "expand-windows": "Rewrite poolings and reductions of few rows as elementwise operations.",
         "take-rows": "Gather rows before a norm or softmax of each row, not after it.",
+        "lift-slices": "Slice what an elementwise operation reads instead of its result, where a reshape is next to the slice.",
         "expand-maps": "Move a reshape between two elementwise operations behind the second one.",
+        "turn-maps": "Make what several operations read in another order in that order.",
         "fuse-elementwise": "Fuse elementwise operations into their elementwise or reducing readers.",
         "unroll-sums": "Rewrite reductions of a few terms as elementwise operations.",
         "write-slices": "Rewrite a select between a new and an old element by its index as a slice write.",

@@ -1,6 +1,7 @@
 """Exchange a slice and the reshape behind it, so that the reshaped tensor is sliced: ``qkv.chunk(3, -1)[0].unflatten(-1, (heads, size))``.
 
-Whatever reads a part of an argument or of a product's result takes it where it lies, but not a reshaped one, for which the part would be copied.
+Whatever reads a part of an argument or of a product's result takes it where it lies, but not a reshaped one, for which the part would be copied.  Every second
+of 256 rows in pairs, ``x[:, ::2].unflatten(1, (64, 2))``, are those of 64 times four.
 """
 
 from collections.abc import Iterator
@@ -72,10 +73,11 @@ def _expanded(cut: ir.Operation, view: ir.Operation) -> ir.Value | None:
         if inner and part == (0, n, 1):
             own, first = wanted[group[0]], (0, wanted[group[0]], 1)
         elif inner:
-            whole = product(inner)
-            if step != 1 or not all(isinstance(x, int) for x in (n, begin, count, whole)) or not whole or n % whole or begin % whole:
+            whole = product([*inner, step])
+            if not all(isinstance(x, int) for x in (n, begin, count, whole)) or not whole or n % whole or begin % whole >= step:
                 return None
-            own, first = n // whole, (begin // whole, count // whole, 1)
+            own, first = n // whole, (begin // whole, wanted[group[0]], 1)
+            inner[-1], found[-1] = inner[-1] * step, (begin % whole, inner[-1], step)  # every step-th of the innermost
         else:
             own, first = n, part
         groups.append(list(range(len(sizes), len(sizes) + 1 + len(inner))))

@@ -5,14 +5,16 @@
 them is then computed in the order in which they are wanted, and a flip of a flip is none.
 """
 
-from inferno.mlir import arith, ir, is_read, owner, tensor, users, walk
+from inferno.mlir import arith, erase_dead, ir, is_read, owner, tensor, users, walk
+from inferno.passes.expand_pieces import collapsed, flattened
 from inferno.passes.fuse_elementwise import fuse_elementwise
 from inferno.passes.gathered_producers import as_large, is_gathered, is_gathered_little, is_made_again, may_move, unread
 from inferno.passes.generics import (
-    body, build, clone_body, covers_loops, element_at, index, inputs, is_reduction, kinds, loop_sizes, maps, outputs, take_place,
+    body, build, clone_body, covers_loops, element_at, index, inputs, is_elementwise, is_reduction, kinds, loop_sizes, maps, only_user, outputs, take_place,
 )
 from inferno.passes.neighbours import generic_around, hoist_numbers, is_of_neighbours
 from inferno.passes.places import place_of
+from inferno.passes.programs import RESHAPES, whole_of
 from inferno.passes.reversals import reverse_producer, straighten_readers, straighten_sums
 from inferno.passes.shapes import reassociation, shape
 
@@ -29,6 +31,7 @@ def fuse_gathers(module: ir.Module) -> None:
     straight = any([straighten_sums(op) for op in walk(module.operation, "linalg.generic") if is_reduction(op) and walk(op, "tensor.extract")])
     for producer in reversed(walk(module.operation, "linalg.generic")):
         if may_move(producer) and not straighten_readers(producer):
+            _gather_unshaped(producer)
             if is_gathered(producer):
                 _gather_anew(producer)
                 _measure_anew(producer)
@@ -51,6 +54,40 @@ def fuse_gathers(module: ir.Module) -> None:
             read_in_order(op)
     if straight:
         fuse_elementwise(module)
+
+
+def _gather_unshaped(producer: ir.Operation) -> None:
+    """Gather of what an operation makes instead of this in another shape, where it can be computed for the elements that are gathered then."""
+    first, views = producer.results[0], []
+    while (user := only_user(views[-1].results[0] if views else first)) is not None and user.name in RESHAPES:
+        views.append(user)
+    gathers = list(users(views[-1].results[0])) if views else []
+    known = all(v.type.has_static_shape for v in (first, *(view.results[0] for view in views)))
+    makers = [m for m in map(owner, map(whole_of, inputs(producer))) if m is not None]
+    ends = not all(is_elementwise(m) or m.name == "tensor.empty" for m in makers)
+    if not gathers or not known or ends or any(g.name != "tensor.extract" for g in gathers):
+        return  # (a kernel of sums writes what it ends with)
+    made = []
+    for gather in gathers:
+        with ir.InsertionPoint(gather), gather.location:
+            place = list(gather.operands)[1:]
+            for view in reversed(views):
+                place = flattened(view, place) if view.name == "tensor.expand_shape" else collapsed(view)(place)
+            made.append(tensor.ExtractOp(first, place))
+        gather.results[0].replace_all_uses_with(made[-1].result)
+    with ir.InsertionPoint(views[0]), producer.location:
+        other = tensor.EmptyOp(list(first.type.shape), first.type.element_type)
+    views[0].operands[0] = other.result  # the view is no reader
+    if is_gathered(producer):
+        for old in (*gathers, *reversed(views), other.operation):
+            old.erase()
+        return
+    views[0].operands[0] = first
+    other.operation.erase()
+    for gather, new in zip(gathers, made):
+        new.result.replace_all_uses_with(gather.results[0])
+    for generic in {generic_around(g) for g in gathers}:
+        erase_dead(o for o in walk(generic) if o != generic)
 
 
 def _gather_anew(producer: ir.Operation) -> None:

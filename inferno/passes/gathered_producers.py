@@ -6,6 +6,7 @@ from inferno.passes.fuse_elementwise import bytes_of, is_cheap, is_cheap_body, i
 from inferno.passes.generics import (
     REDUCTION, body, dims, inputs, is_copy, is_elementwise, is_generic, is_reduction, is_widening, kinds, knows_sizes, loop_sizes, loops_of, maps, outputs,
 )
+from inferno.passes.lanes import reads_whole_sectors
 from inferno.passes.neighbours import generic_around
 from inferno.passes.places import place_of
 from inferno.passes.selected_products import product_of
@@ -49,6 +50,7 @@ def is_gathered(producer: ir.Operation) -> bool:
         return False  # what ends a norm or a softmax is computed with the rest of it, unless few elements are gathered, as a classifier's loss does
     if walk(producer, "scf.if") and any(is_reduction(generic_around(p)) for p in gathers):
         return False  # reductions read one piece
+    neighbours = neighbours or (read > 1 and number <= own and all(reads_whole_sectors(producer, g) for g in gathers))
     more = number * (1 if neighbours else max(1, read)) > own
     if more and not (len(gathers) <= _FEW and (_is_padding(producer) or (number <= _AGAIN * own and _repeats_little(producer, gathers, read)))):
         return False
@@ -77,13 +79,28 @@ def _loops_of_neighbours(generic: ir.Operation) -> set[int | None]:
 
 
 def _gathered_elements(gathers: list[ir.Operation]) -> int | None:
-    """How many elements of one tensor are gathered, one that is there counted once; None where that is not known."""
+    """How many elements of one tensor are gathered, one that is there counted once, and of branches the one that gathers more; None where that is not known."""
+    around = list(dict.fromkeys(map(generic_around, gathers)))
+    if any(g is None or None in loop_sizes(g) for g in around):
+        return None
+    most = sum(product(hint(s) for s in loop_sizes(g)) * _gathered_at_once(body(g), gathers) for g in around)
+    return min(_gathered_each(gathers), most)
+
+
+def _gathered_at_once(block: ir.Block, gathers: list[ir.Operation]) -> int:
+    """How many of the gathers a block does for one point."""
+    count = 0
+    for op in [o.operation for o in block.operations]:
+        count += (op in gathers) + max((_gathered_at_once(b, gathers) for region in op.regions for b in region.blocks), default=0)
+    return count
+
+
+def _gathered_each(gathers: list[ir.Operation]) -> int:
+    """The same as if every gather were done at each point."""
     own, number, known = product(hint(s) for s in shape(gathers[0].operands[0])), 0, set()
     for gather in gathers:
         place = generic_around(gather)
-        sizes = loop_sizes(place) if place is not None else [None]
-        if any(s is None for s in sizes):
-            return None
+        sizes = loop_sizes(place)
         places = [place_of(v) for v in list(gather.operands)[1:]]
         points, same = product(hint(s) for s in sizes), (place, tuple(gather.operands))
         if same in known:

@@ -1,13 +1,14 @@
 """Parts of tensors, and what computes a part of an operation's results alone."""
 
 from collections.abc import Collection, Sequence
+from math import prod
 
 from inferno.mlir import ir, owner, tensor
 from inferno.passes.affine import renumber
 from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, kinds, maps, outputs, started_like, substitute
 from inferno.passes.shapes import function_of, shape, static
 from inferno.passes.size_values import mixed
-from inferno.symbolic import Int
+from inferno.symbolic import Int, bounds
 
 Part = tuple[Int, Int, Int]  # of a dimension: where it begins, how many there are, and how far apart
 
@@ -25,6 +26,46 @@ def inside(outer: Sequence[Part], kept: Sequence[int], inner: Sequence[Part]) ->
     for d, (begin, count, step) in zip(kept, inner, strict=True):
         found[d] = outer[d][0] + begin * outer[d][2], count, outer[d][2] * step
     return found
+
+
+def merged_part(dimensions: Sequence[tuple[Int, Part]]) -> Part | None:
+    """The part of the one dimension that these, of so many elements each, become; None if its elements are not equally far apart."""
+    begin, count, step = 0, 1, 1
+    for size, (b, n, s) in dimensions:
+        if count == 1:
+            begin, count, step = begin * size + b, n, s
+        elif n == 1:
+            begin, step = begin * size + b, step * size
+        elif step * size == n * s:
+            begin, count, step = begin * size + b, count * n, s
+        else:
+            return None
+    return begin, count, step
+
+
+def split_part(part: Part, sizes: Sequence[Int]) -> list[Part] | None:
+    """The parts of the dimensions that one becomes."""
+    if len(sizes) == 1:
+        return [part]
+    begin, count, step = part
+    inner = prod(sizes[1:])
+    numbers = all(isinstance(n, int) for n in (*part, inner))
+    if isinstance(begin, int) and isinstance(inner, int):
+        first, rest = divmod(begin, inner)
+    elif bounds(begin)[0] >= 0 and bounds(inner - begin)[0] >= 1:
+        first, rest = 0, begin
+    else:
+        return None
+    if step == inner or (isinstance(step, int) and isinstance(inner, int) and step % inner == 0):
+        outer, within = (first, count, 1 if step == inner else step // inner), (rest, 1, 1)
+    elif bounds(inner - rest - (count - 1) * step)[0] >= 1:
+        outer, within = (first, 1, 1), (rest, count, step)
+    elif numbers and inner % step == 0 and rest < step and count % (inner // step) == 0:
+        outer, within = (first, count // (inner // step), 1), (rest, inner // step, step)
+    else:
+        return None
+    split = split_part(within, sizes[1:])
+    return None if split is None else [outer, *split]
 
 
 def type_of(value: ir.Value) -> ir.RankedTensorType | None:

@@ -17,11 +17,11 @@ from inferno.passes.generics import (
 )
 from inferno.passes.movements import spread
 from inferno.passes.name_symbols import reshape
-from inferno.passes.parts import Part, compute_part, extract, inside, type_of
+from inferno.passes.parts import Part, compute_part, extract, inside, merged_part, split_part, type_of
 from inferno.passes.programs import RESHAPES, operations_in, programs
 from inferno.passes.shrunk_windows import can_shrink, shrink
 from inferno.passes.shapes import UnknownSize, kept_dimensions, reassociation, shape, slice_parts, static
-from inferno.symbolic import Int, bounds, hint
+from inferno.symbolic import hint
 
 _PART = 2  # of so many elements at most one is computed: that pays wherever these lie
 _MOST = 4  # parts are computed each by itself: every one is a kernel at least
@@ -169,10 +169,10 @@ def _of_operand(op: ir.Operation, number: int, parts: _Parts) -> _Parts | None:
         return (*parts[:dim], (0, sizes[dim], 1), *parts[dim + 1:]) if whole else None
     if op.name == "tensor.expand_shape":
         sizes = shape(op.results[0])
-        merged = [_merge([(sizes[d], parts[d]) for d in group]) for group in reassociation(op)]
+        merged = [merged_part([(sizes[d], parts[d]) for d in group]) for group in reassociation(op)]
         return None if None in merged else tuple(merged)
     sizes = shape(op.operands[0])
-    split = [_split(part, [sizes[d] for d in group]) for part, group in zip(parts, reassociation(op))]
+    split = [split_part(part, [sizes[d] for d in group]) for part, group in zip(parts, reassociation(op))]
     return None if None in split else tuple(part for each in split for part in each)
 
 
@@ -194,46 +194,6 @@ def _inside(cut: ir.Operation, parts: _Parts) -> _Parts | None:
     if (own := _taken(cut)) is None:
         return None
     return tuple(inside(own, kept_dimensions(cut), parts))
-
-
-def _merge(dimensions: Sequence[tuple[Int, Part]]) -> Part | None:
-    """The part of the one dimension that these, of so many elements each, become; None if its elements are not equally far apart."""
-    begin, count, step = 0, 1, 1
-    for size, (b, n, s) in dimensions:
-        if count == 1:
-            begin, count, step = begin * size + b, n, s
-        elif n == 1:
-            begin, step = begin * size + b, step * size
-        elif step * size == n * s:
-            begin, count, step = begin * size + b, count * n, s
-        else:
-            return None
-    return begin, count, step
-
-
-def _split(part: Part, sizes: Sequence[Int]) -> list[Part] | None:
-    """The parts of the dimensions that one becomes."""
-    if len(sizes) == 1:
-        return [part]
-    begin, count, step = part
-    inner = prod(sizes[1:])
-    numbers = all(isinstance(n, int) for n in (*part, inner))
-    if isinstance(begin, int) and isinstance(inner, int):
-        first, rest = divmod(begin, inner)
-    elif bounds(begin)[0] >= 0 and bounds(inner - begin)[0] >= 1:
-        first, rest = 0, begin
-    else:
-        return None
-    if step == inner or (isinstance(step, int) and isinstance(inner, int) and step % inner == 0):
-        outer, within = (first, count, 1 if step == inner else step // inner), (rest, 1, 1)
-    elif bounds(inner - rest - (count - 1) * step)[0] >= 1:
-        outer, within = (first, 1, 1), (rest, count, step)
-    elif numbers and inner % step == 0 and rest < step and count % (inner // step) == 0:
-        outer, within = (first, count // (inner // step), 1), (rest, inner // step, step)
-    else:
-        return None
-    split = _split(within, sizes[1:])
-    return None if split is None else [outer, *split]
 
 
 def _rewrite(op: ir.Operation) -> None:

@@ -35,6 +35,16 @@ def into_rows(buffer, x):
     return buffer
 
 
+def scaled(x):
+    """Channels that are scaled by their means."""
+    return x * torch.sigmoid(x.mean((2, 3), keepdim=True))
+
+
+def shuffled(x, y):
+    """Channels of a sum, in another order."""
+    return (x + y).view(x.shape[0], 2, -1, *x.shape[2:]).transpose(1, 2).reshape(x.shape)
+
+
 def halves(x):
     return tuple(half.contiguous() for half in norm(x).chunk(2, -1))
 
@@ -70,6 +80,17 @@ CASES = {
     "padded on all sides": (lambda x: F.pad(norm(x), (0, 0, 1, 2, 2, 1)), ((2, 5, 4, 32),)),
     "two softmaxes": (lambda x, y: torch.cat((x.softmax(-1), y.softmax(-1)), -1) * 2, ((9, 32), (9, 32))),
     "whole, and beside another": (lambda x, y: (norm(x), torch.cat((norm(x), y), -1)), ((9, 64), (9, 64))),
+    "a crop": (lambda x: F.layer_norm(x, x.shape[-2:])[..., 1:, 1:-2], ((2, 3, 9, 12),)),
+    "a crop by vectors": (lambda x: F.layer_norm(x, x.shape[-2:])[..., 2:5, 8:24], ((2, 3, 9, 32),)),
+    "lines of an image": (lambda x: F.layer_norm(x, x.shape[-2:])[..., 2:-3, :], ((2, 3, 9, 16),)),
+    "a crop of short lines": (lambda x: F.layer_norm(x, x.shape[-2:])[..., 1:, :], ((2, 3, 8, 5),)),
+    "a crop of volumes": (lambda x: F.layer_norm(x, x.shape[-3:])[..., 1:-1, :, 2:], ((3, 5, 6, 8),)),
+    "lines of volumes": (lambda x: F.layer_norm(x, x.shape[-3:])[..., 1:5, :], ((3, 5, 6, 8),)),
+    "lines beside others": (lambda x, y: torch.cat((F.layer_norm(x, x.shape[-2:])[..., 1:, :], y), -2), ((2, 3, 9, 16), (2, 3, 1, 16))),
+    "lines of volumes beside others": (lambda x, y: torch.cat((F.layer_norm(x, x.shape[-3:])[..., 1:, :], y), -2), ((3, 5, 6, 8), (3, 5, 1, 8))),
+    "a crop of groups": (lambda x: F.group_norm(x, 2)[:, :, 1:, 3:], ((2, 8, 7, 12),)),
+    "a crop of some channels": (lambda x: scaled(x)[:, 1:, 1:, 1:-1], ((3, 4, 7, 12),)),
+    "a crop of shuffled channels": (lambda x, y, z: (scaled(shuffled(x, y)) + z)[:, :, 1:, 1:], ((2, 8, 7, 12), (2, 8, 7, 12), (2, 8, 7, 12))),
     "whole and a part": (lambda x: (norm(x), norm(x)[:, :16].contiguous()), ((9, 64),)),
 }
 

@@ -98,3 +98,28 @@ func.func @more_ones(%x: tensor<3x500xf32>) -> tensor<3x1x1xf32> {
   %b = tensor.expand_shape %a [[0, 1, 2]] output_shape [3, 1, 1] : tensor<3xf32> into tensor<3x1x1xf32>
   return %b : tensor<3x1x1xf32>
 }
+
+// -----
+
+// Every second row, in pairs: of four rows those at odd places.
+// CHECK-LABEL: func.func @steps
+// CHECK-NEXT: %[[ALL:.*]] = tensor.expand_shape %arg0 {{\[}}[0, 1], [2]] output_shape [4, 4, 8] : tensor<16x8xf32> into tensor<4x4x8xf32>
+// CHECK-NEXT: %[[PART:.*]] = tensor.extract_slice %[[ALL]][1, 1, 0] [3, 2, 8] [1, 2, 1] : tensor<4x4x8xf32> to tensor<3x2x8xf32>
+// CHECK-NEXT: return %[[PART]]
+func.func @steps(%x: tensor<16x8xf32>) -> tensor<3x2x8xf32> {
+  %a = tensor.extract_slice %x[5, 0] [6, 8] [2, 1] : tensor<16x8xf32> to tensor<6x8xf32>
+  %b = tensor.expand_shape %a [[0, 1], [2]] output_shape [3, 2, 8] : tensor<6x8xf32> into tensor<3x2x8xf32>
+  return %b : tensor<3x2x8xf32>
+}
+
+// -----
+
+// Every second row from the fourth of four on: pairs lie in two of them.
+// CHECK-LABEL: func.func @across
+// CHECK-NEXT: tensor.extract_slice %arg0
+// CHECK-NEXT: tensor.expand_shape
+func.func @across(%x: tensor<16x8xf32>) -> tensor<3x2x8xf32> {
+  %a = tensor.extract_slice %x[3, 0] [6, 8] [2, 1] : tensor<16x8xf32> to tensor<6x8xf32>
+  %b = tensor.expand_shape %a [[0, 1], [2]] output_shape [3, 2, 8] : tensor<6x8xf32> into tensor<3x2x8xf32>
+  return %b : tensor<3x2x8xf32>
+}

@@ -112,3 +112,60 @@ func.func @most(%x: tensor<8x1024xf32>, %i: tensor<8xindex>, %o: tensor<8x1024xf
   } -> tensor<8x1024xf32>
   return %e, %r : tensor<8x1024xf32>, tensor<8x1024xf32>
 }
+
+// -----
+
+// What is gathered of a flattened tensor is gathered as it was made, at quotients and remainders: rows of 32 numbers stay together.
+// CHECK-LABEL: @flattened
+// CHECK-NOT: tensor.collapse_shape
+// CHECK: linalg.generic
+// CHECK: %[[R:.*]] = linalg.index 0
+// CHECK: %[[AT:.*]] = arith.addi %[[R]], %c1
+// CHECK-DAG: %[[OF:.*]] = arith.divui %[[AT]], %c2
+// CHECK-DAG: %[[IN:.*]] = arith.remui %[[AT]], %c2
+// CHECK: tensor.extract %arg0[%[[IN]], %[[OF]], %{{.*}}] : tensor<2x4x32xf32>
+// CHECK-NOT: linalg.generic
+func.func @flattened(%x: tensor<2x4x32xf32>, %e: tensor<4x2x32xf32>, %o: tensor<7x32xf32>) -> tensor<7x32xf32> {
+  %t = linalg.generic {indexing_maps = [affine_map<(a,b,c) -> (b,a,c)>, affine_map<(a,b,c) -> (a,b,c)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<2x4x32xf32>) outs(%e : tensor<4x2x32xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    linalg.yield %a : f32
+  } -> tensor<4x2x32xf32>
+  %f = tensor.collapse_shape %t [[0, 1], [2]] : tensor<4x2x32xf32> into tensor<8x32xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>], iterator_types = ["parallel", "parallel"]} outs(%o : tensor<7x32xf32>) {
+  ^bb0(%old: f32):
+    %one = arith.constant 1 : index
+    %row = linalg.index 0 : index
+    %column = linalg.index 1 : index
+    %at = arith.addi %row, %one : index
+    %v = tensor.extract %f[%at, %column] : tensor<8x32xf32>
+    linalg.yield %v : f32
+  } -> tensor<7x32xf32>
+  return %r : tensor<7x32xf32>
+}
+
+// -----
+
+// Others that read the flattened tensor keep it, and places are as they were.
+// CHECK-LABEL: @flattened_and_read
+// CHECK: %[[F:.*]] = tensor.collapse_shape
+// CHECK-NOT: arith.divui
+// CHECK: tensor.extract %[[F]]
+func.func @flattened_and_read(%x: tensor<2x4x32xf32>, %e: tensor<4x2x32xf32>, %o: tensor<8x32xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
+  %t = linalg.generic {indexing_maps = [affine_map<(a,b,c) -> (b,a,c)>, affine_map<(a,b,c) -> (a,b,c)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<2x4x32xf32>) outs(%e : tensor<4x2x32xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    linalg.yield %a : f32
+  } -> tensor<4x2x32xf32>
+  %f = tensor.collapse_shape %t [[0, 1], [2]] : tensor<4x2x32xf32> into tensor<8x32xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>], iterator_types = ["parallel", "parallel"]} outs(%o : tensor<8x32xf32>) {
+  ^bb0(%old: f32):
+    %seven = arith.constant 7 : index
+    %row = linalg.index 0 : index
+    %column = linalg.index 1 : index
+    %at = arith.subi %seven, %row : index
+    %v = tensor.extract %f[%at, %column] : tensor<8x32xf32>
+    linalg.yield %v : f32
+  } -> tensor<8x32xf32>
+  return %r, %f : tensor<8x32xf32>, tensor<8x32xf32>
+}

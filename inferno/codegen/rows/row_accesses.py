@@ -109,10 +109,16 @@ class RowAccesses:
         """Conditions under which a vector's points are a part of the result: all are, or none."""
         found = []
         for d, begin, end in destination.inside if isinstance(destination, Part) else ():
-            place = self.row.get(d, point)
-            found += [self.ints.less(place, end)] if end < self.c.sizes[d] else []
-            found += [self.ints.less(begin - 1, place)] if begin else []
+            place, times = (self.row[d], 1) if d in self.row else self.column(d, point)
+            found += [self.ints.less(place, end * times)] if end < self.c.sizes[d] else []
+            found += [self.ints.less(begin * times - 1, place)] if begin else []
         return found
+
+    def column(self, d: int, point: Integer) -> tuple[Integer, int]:
+        """Where a row's point is in a loop, and by how much that is counted for each of its iterations."""
+        run, first, times = self.c.in_run(d)
+        place = self.ints.split(point, self.c.run_sizes)[run]
+        return (place if first else self.ints.rem(place, self.c.sizes[d] * times)), times
 
     def write_rows(self, phase: int) -> None:
         """The values of rows that are known since the last phase, by one of a row's threads."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from inferno.element_sizes import element_bytes
-from inferno.mlir import clone_onto, dim_of, func, ir, owner, tensor, walk
+from inferno.mlir import clone_onto, dim_of, func, ir, owner, tensor, users, walk
 from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, is_reduction, kinds, maps, outputs, substitute, yielded,
@@ -199,11 +199,27 @@ def _pays(bytes_: int, generic: ir.Operation, parts: dict[ir.Value, _Value], poi
     """Whether a kernel less of work for each point, and one more, take less time: what memory takes, or the arithmetic, if that is more.  ``shared``: points
     that a thread does such work once for; ``again``: bytes that come from the cache then."""
     whole = _cost([o.operation for o in body(generic).operations])
-    saved = _cost({op: None for part in parts.values() for op in part.operations})
+    saved = _cost(_unread_then(generic, parts))
     memory, read = bytes_ / KERNEL_RATE, _READ * len(parts) if shared > 1 else 0
     before, after = (max(memory, busy(points * n, target) / _BUSY) for n in (whole - saved + saved / shared, whole - saved + read / shared))
     after = max(after, memory + again / _CACHE_RATE)
     return after + _KERNEL + _written(generic, parts) / KERNEL_RATE < before
+
+
+def _unread_then(generic: ir.Operation, parts: dict[ir.Value, _Value]) -> list[ir.Operation]:
+    """The operations of a body that nothing needs once it reads the parts: a place that other tensors are read at is computed as before."""
+    computed, gone = {op for part in parts.values() for op in part.operations}, {}
+    for op in reversed([o.operation for o in body(generic).operations]):
+        if op in computed and (op.results[0] in parts or all(_around(u, generic) in gone for u in users(op.results[0]))):
+            gone[op] = None
+    return list(gone)
+
+
+def _around(op: ir.Operation, generic: ir.Operation) -> ir.Operation:
+    """The operation of a body that another one is, or is in."""
+    while op.block != body(generic):
+        op = op.parent.operation
+    return op
 
 
 def _written(generic: ir.Operation, parts: dict[ir.Value, _Value]) -> int:

@@ -84,6 +84,11 @@ class RowKernel:
     def run_sizes(self) -> tuple[Int, ...]:
         return tuple(product(self.sizes[d] for d in run) for run in self.runs)
 
+    def in_run(self, d: int) -> tuple[int, bool, int]:
+        """Of a loop of columns the number of its run, whether that begins with it, and how many iterations the run's loops behind it have."""
+        number, run = next((n, run) for n, run in enumerate(self.runs) if d in run)
+        return number, run[0] == d, product(self.sizes[e] for e in run[run.index(d) + 1:])
+
     @cached_property
     def phases(self) -> int:
         """How many reductions and scans follow each other, and what is behind the last one."""

@@ -298,11 +298,11 @@ class _InParts(_Parser):
         return tuple(found)
 
     def inside(self, places: Mapping[int, tuple[int, int]]) -> tuple[tuple[int, int, int], ...] | None:
-        """The same by the rows' loops; None where one of them is cut, or is one of several of a row's points."""
+        """The same by the rows' loops; None where one of them is cut."""
         order = list(range(len(self.nest)))
         covered = covered_loops(order, self.nest, [(d, self.sizes[d]) for d in self.loops])
         loops = {n: covered[n] for n in places} if covered is not None else {}
-        if any(len(loops.get(n, ())) != 1 or (loops[n] <= set(self.columns) and len(self.columns) != 1) for n in places):
+        if any(len(loops.get(n, ())) != 1 for n in places):
             return None
         return tuple((*loops[n], *ends) for n, ends in places.items())
 

@@ -34,14 +34,15 @@ def lanes(c: RowKernel) -> int:
     while any(begin % vector for d in c.parts for begin in _begins(c, d)):
         vector //= 2
     inner = c.run_sizes[-1] if len(c.runs) > 1 else c.width
-    while inner % vector and not (c.width % vector == 0 and _contiguous(c)):
+    cut = any(d in c.columns and d not in c.runs[-1] for part in c.parts for d, _, _ in part.inside)  # no vector is partly in a part
+    while inner % vector and (cut or not (c.width % vector == 0 and _contiguous(c))):
         vector //= 2
     return vector
 
 
 def _begins(c: RowKernel, part: Part) -> list[int]:
     """Places where a part begins, or ends, in a row or in memory, as far as vectors go: of what lies in none, elements are written by themselves."""
-    ends = [x for d, begin, end in part.inside if d in c.columns for x in (begin, end)]
+    ends = [x * c.in_run(d)[2] for d, begin, end in part.inside if d in c.runs[-1] for x in (begin, end)]
     return [part.access.offset, *(part.access.strides[d] for d in (*c.rows, *(run[-1] for run in c.runs[:-1]))), *ends]
 
 

@@ -12,9 +12,9 @@ from math import prod
 from inferno.mlir import arith, clone_onto, dim_of, erase_dead, func, ir, is_read, linalg, owner, scf, tensor, walk
 from inferno.passes.affine import linear
 from inferno.passes.generics import PARALLEL, body, build, index, inputs, is_elementwise, is_reduction, kinds, maps, use_count, yielded
-from inferno.passes.parts import extract
+from inferno.passes.parts import extract, split_part, taken_by
 from inferno.passes.programs import operations_in, root_of
-from inferno.passes.shapes import UnknownSize, kept_dimensions, row_major, slice_parts
+from inferno.passes.shapes import UnknownSize, kept_dimensions, reassociation, row_major, slice_parts
 from inferno.schedule.analysis.accesses import argument_index, loop_sizes
 from inferno.schedule.analysis.affine_extracts import linear_place
 from inferno.schedule.rows.split_loops import split_loops
@@ -65,14 +65,38 @@ def cut_results(kernel: func.FuncOp, nest: Sequence[int]) -> dict[ir.Value, list
         op = owner(value)
         if len(op.results) != 1 or not op.results[0].type.rank or use_count(value) != 1:
             return None
-        apart = split_loops(op)
-        parts = _cut(kernel, apart, nest)
-        if apart != op:
-            apart.erase()
+        parts = _cut_beside(kernel, op, split_loops(op), nest)
+        parts = parts if parts is not None else _cut_beside(kernel, op, _unflattened(op), nest)
         if parts is None:
             return None
         found[value] = parts
     return found
+
+
+def _cut_beside(kernel: func.FuncOp, op: ir.Operation, other: ir.Operation | None, nest: Sequence[int]) -> list[ResultPart] | None:
+    """The parts of a result by an operation that makes the same, which is there for this alone."""
+    parts = _cut(kernel, other, nest) if other is not None else None
+    if other is not None and other != op:
+        other.erase()
+    return parts
+
+
+def _unflattened(op: ir.Operation) -> ir.Operation | None:
+    """Beside a copy of a slice of what was flattened the copy of the slice that is taken of it before, of as many loops; None where that is none."""
+    cut = owner(op.operands[0]) if op.name == "linalg.copy" else None
+    view = owner(cut.operands[0]) if cut is not None and cut.name == "tensor.extract_slice" else None
+    taken = taken_by(cut) if view is not None and view.name == "tensor.collapse_shape" and view.operands[0].type.has_static_shape else None
+    if taken is None:
+        return None
+    source = view.operands[0]
+    parts = [split_part(part, [source.type.shape[d] for d in group]) for part, group in zip(taken, reassociation(view))]
+    if None in parts:
+        return None
+    with ir.InsertionPoint(op), op.location:
+        value = extract(source, [part for each in parts for part in each])
+        out = tensor.EmptyOp(list(value.type.shape), value.type.element_type).result
+        same = ir.AffineMap.get_identity(value.type.rank)
+        return build([value], [out], [same, same], [PARALLEL] * value.type.rank, lambda arguments: arguments[:1], op.location)
 
 
 def _is_cut(op: ir.Operation, known: Sequence[int]) -> bool:
