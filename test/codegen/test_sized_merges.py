@@ -64,6 +64,7 @@ def test_right_for_every_size(name):
             torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", CASES)
 def test_what_goes_over_rows_is_one_kernel(name):
     function, shapes, dynamic_shapes = CASES[name]
