@@ -17,6 +17,8 @@ export TOKENIZERS_PARALLELISM ?= false
 export HF_HUB_OFFLINE ?= 1
 # glibc overwrites memory that is freed, so that an operation that is read after it was erased ends the process every time, not now and then.
 export MALLOC_PERTURB_ ?= 165
+# What Python compiled of the sources is kept, whatever the environment says: without, a process that compiles takes twice as long to start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: test lint lit pytest demo clean
 

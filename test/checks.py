@@ -31,11 +31,11 @@ def assert_right(
     return compiled
 
 
-def scheduled(model: Callable, args: tuple, target: str = "sm_90a", **options: Any) -> Program:
-    """The program up to the ``scheduled`` stage, which has what is chosen: its kernels are not built."""
+def scheduled(model: Callable, args: tuple, target: str = "sm_90a", last: str = "scheduled", **options: Any) -> Program:
+    """The program up to the ``scheduled`` stage, which has what is chosen, or the ``last`` one before it: its kernels are not built."""
     with capturing_for(find_target(target).hopper):
         text = capture(model, args).text
-    return build_from("torch", text, find_target(target), last="scheduled", **options)
+    return build_from("torch", text, find_target(target), last=last, **options)
 
 
 def check(

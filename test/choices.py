@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from inferno.capture import capture
 from inferno.capture.devices import capturing_for
@@ -9,14 +10,14 @@ from inferno.runtime.build import build_from
 from inferno.target import find_target
 
 
-def scheduled(model: Callable, args: tuple, target: str = "sm_90a") -> str:
+def scheduled(model: Callable, args: tuple, target: str = "sm_90a", dynamic_shapes: Any = None) -> str:
     """The ``scheduled`` stage of ``model``, as a whole."""
     machine = find_target(target)
     with capturing_for(machine.hopper):
-        text = capture(model, args).text
+        text = capture(model, args, dynamic_shapes=dynamic_shapes).text
     return build_from("torch", text, machine, last="scheduled").stages["scheduled"]
 
 
-def generators(model: Callable, args: tuple, target: str = "sm_90a") -> list[str]:
+def generators(model: Callable, args: tuple, target: str = "sm_90a", dynamic_shapes: Any = None) -> list[str]:
     """That of each kernel."""
-    return re.findall(r'generator = "(\w+)"', scheduled(model, args, target))
+    return re.findall(r'generator = "(\w+)"', scheduled(model, args, target, dynamic_shapes))

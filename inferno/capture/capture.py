@@ -266,7 +266,8 @@ def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decom
             if kinds is not None and not exact:
                 return kinds
             refused = kinds.refused if kinds is not None else {}
-            whole = run_decompositions(program, {op: call for op, call in known.items() if op not in refused})
+            # The table itself where it can be: what it is for others is found once.
+            whole = run_decompositions(program, {op: call for op, call in known.items() if op not in refused} if refused else known)
             for node in whole.graph.nodes:
                 if node.target in refused:
                     node.meta[REFUSED] = refused[node.target]

@@ -93,7 +93,7 @@ def build_from(
             passes += imported
         start = next((s for s in ("linalg", "fused", "scheduled") if s in stages), None)
         if start and wanted > STAGES.index(start):
-            fused, known = _fuse(start, stages[start], target, tf32, matmul, record)
+            fused, known = _fuse(start, stages[start], target, tf32, matmul, record, last)
             stages, passes, constants = {**stages, **fused.stages}, [*passes, *fused.passes], fused.constants
     if known and tune and import_module(_TUNER).tune_kernels(fused.kernels, fused.keys, target):
         fused, known = _fuse("fused", stages["fused"], target, tf32, matmul)
@@ -112,13 +112,13 @@ def build_from(
 
 
 def _fuse(
-    stage: str, text: str, target: Target, tf32: bool = False, matmul: str = "auto", record: bool = False,
+    stage: str, text: str, target: Target, tf32: bool = False, matmul: str = "auto", record: bool = False, last: str = "scheduled",
 ) -> tuple[Any, dict[str, str]]:
-    """To the ``scheduled`` stage; and what is known of its kernels' best schedules."""
+    """To the ``scheduled`` stage, if ``last`` is not before it; and what is known of its kernels' best schedules."""
     known = dict(known_schedules(target))
     fused = pool().run(
         "fusing the program", "fuse", text=text, target=target.name, tf32=tf32, record=record, stage=stage, matmul=matmul, known=known,
-        features=features(), library=_has_library(target),
+        features=features(), library=_has_library(target), last="fused" if last == "fused" else "scheduled",
     )
     for name in fused.ignored:
         log.warning("kernel @%s: the schedule that was measured is ignored, because this version does not have it: tune again", name)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from choices import scheduled
 from contractions import contraction, varying
 from kernels import TARGET, build, choose, matmul
 
@@ -204,8 +205,7 @@ def test_a_convolution_by_steps_of_a_padded_image():
     model = torch.nn.Conv2d(32, 64, 3, 2, 1).bfloat16().eval().requires_grad_(False)
     x = torch.randn(2, 32, 64, 64).bfloat16()
     sizes = ({2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO},)
-    compiled = inferno.compile(model, (x,), dynamic_shapes=sizes, target="sm_90a", fallback=False)
-    assert '"by_size"' in compiled.ir("scheduled")
+    assert '"by_size"' in scheduled(model, (x,), dynamic_shapes=sizes)
 
 
 def test_images_beyond_a_range_have_no_bound_that_needs_wide_offsets():

@@ -34,7 +34,8 @@ def test_right(model, varying, dtype):
     merged = simulated(model, args, (dims, dims))
     assert len(merged.program.plan.steps) < len(simulated(model, args, (dims, dims), "").program.plan.steps)
     torch.manual_seed(0)
-    for other in ((24, 40), (2, 3), (37, 129), (300, 8)):
+    # (Where one size varies, the other is as large as the example's: a few suffice.)
+    for other in ((24, 40), (2, 3), (37, 129), (300, 8)) if len(varying) > 1 else ((2, 3), (37, 33)):
         args = pair([o if d in varying else n for d, (o, n) in enumerate(zip(other, SHAPE))], dtype)
         assert_close_to_float64(merged(*args), model, args)
 

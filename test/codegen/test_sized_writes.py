@@ -136,7 +136,7 @@ def added_row(x, y):
 
 MAPS = {f.__name__: (f, count) for f, count in (
     (added, [True]), (twice, [True, True]), (adam, [True, True]), (part, [True]), (set_part, [True]), (part_of_part, [True]), (row_added, [True]),
-    (placed, [True]), (scattered, [True]), (masked, [True]), (transposed, [False]), (kept, [False]), (added_row, [False]),
+    (placed, [True]), (scattered, [True]), (masked, [True]), (transposed, [False]), (kept, [False]), (added_row, [True]),
 )}
 
 

@@ -29,6 +29,6 @@ def unpacked(words, scales):
 def test_unpacked(words, scales, kernels, dtype):
     torch.manual_seed(0)
     args = torch.randint(-2**31, 2**31, (words, 10), dtype=torch.int32), torch.randn(scales, 10).to(dtype)
-    assert scheduled(unpacked, args).stages["fused"].count(" call @") == kernels
+    assert scheduled(unpacked, args, last="fused").stages["fused"].count(" call @") == kernels
     found = check(SimulatedModel(unpacked, args, expand=True), unpacked, args)
     assert found.right, str(found)

@@ -100,7 +100,7 @@ def test_other_sums(name):
 def test_many_steps_are_one_product(places, steps, rows):
     """As a recurrence takes each step's part of one product of all: few by themselves, many together, or all."""
     args = torch.empty(steps, 4, 32), torch.empty(32, 48)
-    found = scheduled(lambda x, w: [torch.tanh((x @ w)[t]) for t in places], args).stages["fused"]
+    found = scheduled(lambda x, w: [torch.tanh((x @ w)[t]) for t in places], args, last="fused").stages["fused"]
     products = [line for line in found.splitlines() if '"reduction"]' in line]
     assert products and all(f"<{rows}x48xf32>" in line for line in products), found
 
@@ -109,7 +109,7 @@ def test_many_steps_are_one_product(places, steps, rows):
 def test_no_more_is_computed(name, tokens):
     """The layer's last products are of so many tokens."""
     args = (torch.empty(33, 10, WIDTH, dtype=torch.bfloat16), *(w.bfloat16() for w in weights()))
-    ir = scheduled(lambda *args: PARTS[name](block(*args)), args).stages["fused"]
+    ir = scheduled(lambda *args: PARTS[name](block(*args)), args, last="fused").stages["fused"]
     assert {int(n) for n in re.findall(rf"tensor<(\d+)x{4 * WIDTH}x(?:bf16|f32)>", ir)} - {WIDTH} == {tokens} - {WIDTH}
 
 
@@ -138,7 +138,7 @@ def test_no_more_is_computed_of_sizes_that_vary(images, varying):
     def work(program):
         with capturing_for(True):
             text = capture(program, args, dynamic_shapes=(VARYING[varying], None, None, None, None)).text
-        text = build_from("torch", text, find_target("sm_90a"), last="scheduled").stages["scheduled"]
+        text = build_from("torch", text, find_target("sm_90a"), last="fused").stages["fused"]
         with idle_context(), ir.Location.unknown():
             module = ir.Module.parse(text)
             return sum(count_flops(kernel) * text.count(f"call @{kernel.name.value}(") for kernel in kernels(module))

@@ -10,7 +10,10 @@ from checks import assert_right
 from torch import nn
 
 import inferno
+from inferno.capture import capture
 from inferno.mlir import ir, idle_context
+from inferno.runtime.build import build_from
+from inferno.target import find_target
 
 
 class Net(nn.Module):
@@ -34,6 +37,16 @@ def net():
 @pytest.fixture(scope="module")
 def compiled(net):
     return inferno.compile(net, (torch.randn(4, 16),))
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+def test_no_more_is_done_than_a_stage_needs(net, target):
+    text, stages = capture(net, (torch.randn(4, 16),)).text, ["torch", "linalg", "fused", "scheduled", "gpu"]
+    made = [build_from("torch", text, find_target(target), last=stage) for stage in stages]
+    assert [list(program.stages) for program in made] == [stages[: i + 1] for i in range(len(stages))]
+    assert len({program.stages["fused"] for program in made[2:]}) == 1 and [bool(program.kernels) for program in made] == [False] * 4 + [True]
+    later = build_from("fused", made[2].stages["fused"], find_target(target), last="scheduled")
+    assert later.stages["scheduled"] == made[3].stages["scheduled"]
 
 
 def test_a_module_is_right(net):

@@ -79,9 +79,10 @@ def lower_to_linalg(text: str, record: bool = False) -> tuple[str, list[PassReco
 
 def fuse(
     text: str, target: str, tf32: bool = False, record: bool = False, stage: str = "linalg", matmul: str = "auto", known: dict[str, str] | None = None,
-    features: Sequence[str] = (), library: bool = False,
+    features: Sequence[str] = (), library: bool = False, last: str = "scheduled",
 ) -> Fused:
-    """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own; ``text`` is at one of the three.
+    """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own; ``text`` is at one of the three.  With the ``last`` one
+    ``fused`` no more is done, and there are no kernels yet.
     ``matmul`` is the option, ``known`` has measured schedules by their keys, ``features`` are the settings' (each is an attribute of the
     module that a pass looks for), ``library`` says whether there is cuBLASLt."""
     module = parse(text)
@@ -98,6 +99,8 @@ def fuse(
             module.operation.attributes[WRITES] = ir.UnitAttr.get(module.context)
         run_pipeline(module, "inferno-fuse", recorder, verify_each=record)
         stages["fused"] = print_module(module)
+    if last == "fused":
+        return Fused(stages, {}, lifted_values(module), recorder.records, {}, [])
     if stage != "scheduled":
         _allow_tf32(module, tf32, _TF32_CONVOLUTIONS in features)
         if machine.kind == "nvptx":
