@@ -8,7 +8,7 @@ them is then computed in the order in which they are wanted, and a flip of a fli
 from inferno.mlir import arith, erase_dead, ir, is_read, owner, tensor, users, walk
 from inferno.passes.expand_pieces import collapsed, flattened
 from inferno.passes.fuse_elementwise import fuse_elementwise
-from inferno.passes.gathered_producers import as_large, is_gathered, is_gathered_little, is_made_again, may_move, unread
+from inferno.passes.gathered_producers import as_large, computes_of_few, is_gathered, is_gathered_little, is_made_again, may_move, unread
 from inferno.passes.generics import (
     body, build, clone_body, covers_loops, element_at, index, inputs, is_elementwise, is_reduction, kinds, loop_sizes, maps, only_user, outputs, take_place,
 )
@@ -65,7 +65,7 @@ def _gather_unshaped(producer: ir.Operation) -> None:
     known = all(v.type.has_static_shape for v in (first, *(view.results[0] for view in views)))
     makers = [m for m in map(owner, map(whole_of, inputs(producer))) if m is not None]
     ends = not all(is_elementwise(m) or m.name == "tensor.empty" for m in makers)
-    if not gathers or not known or ends or any(g.name != "tensor.extract" for g in gathers):
+    if not gathers or not known or ends or computes_of_few(producer) or any(g.name != "tensor.extract" for g in gathers):
         return  # (a kernel of sums writes what it ends with)
     made = []
     for gather in gathers:

@@ -2,7 +2,7 @@
 
 from inferno.mlir import ir, is_read, owner, users, walk
 from inferno.passes.contraction import ended_contraction
-from inferno.passes.fuse_elementwise import bytes_of, is_cheap, is_cheap_body, is_made_of_less, is_total, sources_of
+from inferno.passes.fuse_elementwise import CHEAP, bytes_of, is_cheap, is_cheap_body, is_made_of_less, is_total, sources_of
 from inferno.passes.generics import (
     REDUCTION, body, dims, inputs, is_copy, is_elementwise, is_generic, is_reduction, is_widening, kinds, knows_sizes, loop_sizes, loops_of, maps, outputs,
 )
@@ -60,6 +60,20 @@ def is_gathered(producer: ir.Operation) -> bool:
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
+
+
+def computes_of_few(producer: ir.Operation) -> bool:
+    """Whether an operation computes something costly of fewer elements than it makes, as the gate of a channel: as long as loops are those of its result,
+    ``hoist-vectors`` computes that once, but not where places are quotients and remainders of loops."""
+    made = product(hint(s) for s in shape(producer.results[0]))
+    block = body(producer)
+    many = {a for a, v in zip(block.arguments, inputs(producer)) if isinstance(v.type, ir.RankedTensorType) and product(map(hint, shape(v))) >= made}
+    for op in [o.operation for o in block.operations]:
+        if any(v in many for inner in walk(op) for v in inner.operands) or op.name == "tensor.extract":
+            many.update(op.results)
+        elif op.name not in CHEAP and len(op.operands):
+            return True
+    return False
 
 
 def _is_turned_back(copy: ir.Operation, gather: ir.Operation) -> bool:

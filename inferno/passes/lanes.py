@@ -14,7 +14,7 @@ from inferno.passes.shapes import row_major
 
 _LANES = 128  # points next to each other: four warps, whose sectors the first-level cache keeps
 _SECTOR = 32  # bytes that memory reads at least
-_MORE = 2  # times the fewest sectors: what a line or an image begins with is in others' sectors (no measurement chose it)
+_MORE = 3  # times the fewest sectors, which caches keep: writing and reading all of it moves more (no measurement chose it)
 _ORDERS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)  # arith's, of which the last four come without a sign, too
 _NUMBERS = {"addi": np.add, "subi": np.subtract, "muli": np.multiply, "maxsi": np.maximum, "minsi": np.minimum, "maxui": np.maximum, "minui": np.minimum,
             "divui": np.floor_divide, "remui": np.remainder, "index_cast": np.array, "extsi": np.array, "trunci": np.array}

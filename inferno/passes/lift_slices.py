@@ -11,7 +11,7 @@ from math import prod
 from inferno.mlir import arith, ir, is_read, linalg, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.expand_pieces import EXPAND, collapsed, flattened
-from inferno.passes.gathered_producers import may_move
+from inferno.passes.gathered_producers import computes_of_few, may_move
 from inferno.passes.generics import PARALLEL, build, dims, index, inputs, is_elementwise, is_generic, is_reduction, maps
 from inferno.passes.join_slices import join_slices
 from inferno.passes.lanes import reads_whole_sectors
@@ -109,7 +109,7 @@ def _gather(maker: ir.Operation, cut: _Cut) -> None:
     """Read what a slice takes, where other maps read it, from what an operation makes before reshapes, at computed places: pixels that are shuffled and
     cropped.  ``fuse-gathers`` computes it there."""
     readers = [u for u in users(cut.op.results[0]) if not _reshapes(u)]
-    if not all(is_elementwise(u) or u.name == "func.return" for u in readers) or not may_move(maker) or _is_of_sums(maker):
+    if not all(is_elementwise(u) or u.name == "func.return" for u in readers) or not may_move(maker) or computes_of_few(maker) or _is_of_sums(maker):
         return
     type_, (begins, _, steps) = cut.op.results[0].type, slice_parts(cut.op)
     kept = kept_dimensions(cut.op)

@@ -88,6 +88,8 @@ CASES = {
     "lines of volumes": (lambda x: F.layer_norm(x, x.shape[-3:])[..., 1:5, :], ((3, 5, 6, 8),)),
     "lines beside others": (lambda x, y: torch.cat((F.layer_norm(x, x.shape[-2:])[..., 1:, :], y), -2), ((2, 3, 9, 16), (2, 3, 1, 16))),
     "lines of volumes beside others": (lambda x, y: torch.cat((F.layer_norm(x, x.shape[-3:])[..., 1:, :], y), -2), ((3, 5, 6, 8), (3, 5, 1, 8))),
+    "padded images": (lambda x: F.pad(F.layer_norm(x, x.shape[-2:]), (1, 1, 1, 1)), ((2, 3, 9, 12),)),
+    "padded gated images": (lambda x: F.pad(scaled(x), (1, 2, 0, 1), value=-1.0) * 2, ((2, 3, 9, 12),)),
     "a crop of groups": (lambda x: F.group_norm(x, 2)[:, :, 1:, 3:], ((2, 8, 7, 12),)),
     "a crop of some channels": (lambda x: scaled(x)[:, 1:, 1:, 1:-1], ((3, 4, 7, 12),)),
     "a crop of shuffled channels": (lambda x, y, z: (scaled(shuffled(x, y)) + z)[:, :, 1:, 1:], ((2, 8, 7, 12), (2, 8, 7, 12), (2, 8, 7, 12))),
