@@ -25,11 +25,11 @@ def added(x, y):
 
 
 PROGRAMS = {  # what is computed, shapes of arguments, channels of a thread
-    "twice": (resized("bilinear", scale_factor=2), [(2, 36, 36, 8)], 8), "odd sizes": (resized("bilinear", size=(75, 71)), [(2, 36, 35, 8)], 8),
-    "corners": (resized("bilinear", size=(72, 80), align_corners=True), [(2, 31, 37, 8)], 8),
-    "bicubic": (resized("bicubic", size=(72, 80)), [(2, 36, 40, 4)], 4),
-    "three": (resized("bilinear", size=(72, 80)), [(2, 36, 40, 3)], 3), "twelve": (resized("bilinear", size=(72, 80)), [(2, 36, 40, 12)], 12),
-    "nearest": (resized("nearest", scale_factor=2), [(2, 36, 40, 8)], 8), "beside another": (added, [(2, 36, 36, 8), (2, 8, 72, 72)], 8),
+    "twice": (resized("bilinear", scale_factor=2), [(8, 36, 36, 8)], 8), "odd sizes": (resized("bilinear", size=(75, 71)), [(8, 36, 35, 8)], 8),
+    "corners": (resized("bilinear", size=(72, 80), align_corners=True), [(8, 31, 37, 8)], 8),
+    "bicubic": (resized("bicubic", size=(72, 80)), [(8, 36, 40, 4)], 4),
+    "three": (resized("bilinear", size=(72, 80)), [(8, 36, 40, 3)], 3), "twelve": (resized("bilinear", size=(72, 80)), [(8, 36, 40, 12)], 12),
+    "nearest": (resized("nearest", scale_factor=2), [(8, 36, 40, 8)], 8), "beside another": (added, [(8, 36, 36, 8), (8, 8, 72, 72)], 8),
     "many channels": (resized("bilinear", scale_factor=2), [(1, 36, 36, 48)], None),
     "few points": (resized("bilinear", scale_factor=2), [(1, 12, 12, 8)], None),
 }
@@ -49,7 +49,7 @@ def test_chosen(name, dtype):
 def test_reads_of_a_point_are_vectors(dtype, vector, loads):
     """Of 16 bytes, all channels of each of four neighbours."""
     torch.manual_seed(0)
-    model, args = resized("bilinear", size=(24, 32)), (torch.randn(2, 12, 16, 8).to(dtype),)
+    model, args = resized("bilinear", size=(24, 32)), (torch.randn(24, 12, 16, 8).to(dtype),)
     built = SimulatedModel(model, args, choose=lambda kernel: Elementwise(64, vector, across=8), expand=True)
     found = check(built, model, args)
     assert found.right, str(found)

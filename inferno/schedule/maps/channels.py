@@ -11,15 +11,17 @@ from inferno.element_sizes import element_bytes
 from inferno.mlir import backward_slice, dim_of, ir, owner, walk
 from inferno.passes.generics import loop_of
 from inferno.schedule.analysis.accesses import Access
+from inferno.schedule.analysis.cost import tensor_bytes
 from inferno.symbolic import Int
 
+SMALL = 1 << 16  # bytes of a table that the L1 cache has whole, wherever it is read
 _MOST = 16  # channels that a thread has: what it reads for them is in registers
 _HELD = 64  # registers of 32 bits that a thread reads for a point
 
 
 def channel_loop(generic: ir.Operation, sizes: Sequence[Int], sources: Sequence[Access | None]) -> int | None:
-    """The loop that is the last place of all that a map gathers, and goes over all of it, where nothing else of the places depends on it; None where there is
-    none, or it is long."""
+    """The loop that is the last place of all that a map gathers, of tensors that are not small, and goes over all of it, where nothing else of the places
+    depends on it; None where there is none, or it is long."""
     gathers = walk(generic, "tensor.extract")
     loops = {loop_of(g.operands[len(g.operands) - 1]) for g in gathers}
     if len(loops) != 1 or None in loops:
@@ -29,7 +31,8 @@ def channel_loop(generic: ir.Operation, sizes: Sequence[Int], sources: Sequence[
     if not isinstance(size, int) or not 1 < size <= _MOST:
         return None
     words = sum(-(-size * element_bytes(g.results[0].type) // 4) for g in gathers)
-    tables = all(g.parent == generic and g.operands[0].type.shape[-1] == size for g in gathers)
+    types = [g.operands[0].type for g in gathers]
+    tables = all(g.parent == generic for g in gathers) and all(t.has_static_shape and t.shape[-1] == size and tensor_bytes(t) > SMALL for t in types)
     places = [v for g in gathers for v in list(g.operands)[1:-1]]
     return loop if tables and words <= _HELD and places and not any(_depends(v, generic, loop, sources) for v in places) else None
 

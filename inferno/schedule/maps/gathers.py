@@ -7,9 +7,9 @@ H200 took 46.5 us to sample 4x64x128x160 in bf16 by a flow with vectors of 8 and
 
 from inferno.mlir import dim_of, ir, owner, walk
 from inferno.schedule.analysis.cost import tensor_bytes
+from inferno.schedule.maps.channels import SMALL
 from inferno.schedule.maps.pointwise import Pointwise
 
-_SMALL = 1 << 16  # bytes of a table that the L1 cache has whole, wherever it is read
 # Iterations of a thread, at most.  4x64x128x160 in bf16 on an H200, us, of 1, 2, 4, 8, 16 and 32 channels: by a flow 27.8, 13.8, 9.7, 8.7, 9.1, 9.4 (eager
 # 16.5), at random places 60.9, 54.3, 58.8, 96, 116, 120 (56.9), where what neighbouring threads read of a channel is elsewhere when they come to it.
 _CHANNELS = 4
@@ -35,7 +35,7 @@ def channels_of(gathers: list[ir.Operation]) -> int:
 
 def _is_large(gather: ir.Operation) -> bool:
     table = ir.RankedTensorType(gather.operands[0].type)
-    return not table.has_static_shape or tensor_bytes(table) > _SMALL
+    return not table.has_static_shape or tensor_bytes(table) > SMALL
 
 
 def _is_read(value: ir.Value, point: Pointwise, last: set[int]) -> bool:
