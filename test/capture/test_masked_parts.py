@@ -20,7 +20,7 @@ def test_parts_that_are_put_back():
         mask, z, rows, w = x > 0, y * 1, y[:, 0] > 0, torch.zeros_like(x)
         z[mask] = torch.log(x[mask]) * y[mask].abs().sqrt() + 1  # of what is not picked there is no logarithm
         z[~mask] *= 2
-        y[y > 0.5] -= x[y > 0.5]
+        y[y > 0.5] -= torch.where(x[y > 0.5] > 0, x[y > 0.5], 1.0)
         w[rows, 1] = x[rows, 2]
         w[:, 2:][rows] = x[:, :2][rows].exp()
         before = x[mask]
