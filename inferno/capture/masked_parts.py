@@ -20,7 +20,8 @@ from inferno.capture.nodes import call_beside, is_pointwise
 from inferno.capture.overlapping_writes import written
 
 aten = torch.ops.aten
-_CASTS = aten.to.dtype, aten._to_copy.default
+# Functions of points without torch's tag.
+_POINTWISE = aten.to.dtype, aten._to_copy.default, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar
 _DIVISIONS = {"div", "floor_divide", "remainder", "fmod", "bitwise_left_shift", "bitwise_right_shift", "pow"}
 _CHECKS = operator.ge, operator.le, operator.gt, operator.lt, operator.eq, aten._assert_scalar.default, aten.sym_constrain_range_for_size.default
 _SUMS = aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim
@@ -98,7 +99,7 @@ def _is_picked(node: Node, group: _Group) -> bool:
     target = _functional(node)
     if target is None or not _is_counted(node):
         return False
-    if target not in _CASTS and (target._schema.is_mutable or not is_pointwise(_like(node, target))):
+    if target not in _POINTWISE and (target._schema.is_mutable or not is_pointwise(_like(node, target))):
         return False
     if torch.Tag.nondeterministic_seeded in target.tags:
         return False
@@ -236,7 +237,8 @@ def _sum(node: Node, x: Node, group: _Group, more: int) -> Node:
     dims = [d + more if d else e for d in _dims(node) for e in (range(more + 1) if d == 0 else (0,))]
     is_mean = node.target in (aten.mean.default, aten.mean.dim)
     wide = torch.promote_types(value.dtype, torch.float32) if is_mean else result.dtype
-    found = _call(node, aten.sum.dim_IntList, _where(node, group, x, zero), dims, False, dtype=wide)
+    options = {"dtype": wide} if is_mean and wide != value.dtype else {}
+    found = _call(node, aten.sum.dim_IntList, _where(node, group, x, zero), dims, False, **options)
     if not is_mean:
         return found
     others = math.prod(value.shape[d] for d in dims if d > more)
