@@ -45,7 +45,7 @@ def test_images(model, shape, last, dtype):
     layout = torch.channels_last if last else torch.contiguous_format
     args = tuple(torch.randn(shape, device="cuda").to(dtype).contiguous(memory_format=layout) for _ in range(2))
     launches = right(model, args)
-    assert launches == 1 or last or (model in (gated, normalised) and shape == SHAPES[-1])
+    assert launches == 1 or last or model is normalised or (model is gated and shape == SHAPES[-1])  # (long rows are cropped behind their kernel)
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
