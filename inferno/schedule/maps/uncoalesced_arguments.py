@@ -19,8 +19,8 @@ _RATE = 250e3
 class Uncoalesced:
     """An argument of a kernel that is to have its dimensions in this order, and the loop along which its elements lie side by side now; ``reads``: so many
     elements of it are read.  ``tables``: arguments that say where, along the innermost of either order: they must be computed of nothing but their own
-    numbers, as those of a resized image, for places that anyone may give may be anywhere.  ``short``: rows of it in that order, or of the result, are too short
-    for it to be transposed in front of the kernel."""
+    numbers, as those of a resized image, for places that anyone may give may be anywhere.  ``short``: it is not worth to be transposed in front of the kernel:
+    rows of it in that order, or of the result, are too short, or no rows of the result then."""
 
     argument: int
     order: tuple[int, ...]
@@ -47,14 +47,15 @@ def uncoalesced_arguments(kernel: func.FuncOp, generic: ir.Operation) -> list[Un
         places.setdefault(_argument(op.operands[0]), []).append(list(op.operands)[1:])
     for number, read in places.items():
         shape = kernel.entry_block.arguments[number].type.shape if number is not None else []
-        seen = {_dimension(place, last, shape) for place in read}
+        seen = {_dimensions(place, last, shape) for place in read}
         along = {_only_loop(place[-1]) for place in read} if shape else set()
         if len(seen) == 1 and None not in seen and len(along) == 1 and None not in along and lies_apart(*along):
-            (d,) = seen
-            tables = frozenset(n for place in read for at in (place[d], place[-1]) for n in _tables(at, generic))
-            share = 1.0 if any(_tables(place[d], generic) for place in read) else min(1.0, shape[d] / sizes[last])  # of a piece beside others
-            found.append(Uncoalesced(number, (*(i for i in range(len(shape)) if i != d), d), along.pop(), share * points * len(read), tables,
-                                min(shape[d], sizes[last]) < SIDE))
+            (walked,) = seen
+            (d, *more), rest = walked, [i for i in range(len(shape)) if i not in walked]
+            tables = frozenset(n for place in read for at in (*(place[i] for i in walked), place[-1]) for n in _tables(at, generic))
+            share = 1.0 if more or any(_tables(place[d], generic) for place in read) else min(1.0, shape[d] / sizes[last])  # of a piece beside others
+            short = bool(more) or min(shape[d], sizes[last]) < SIDE
+            found.append(Uncoalesced(number, (*rest, *walked), along.pop(), share * points * len(read), tables, short))
     for value, map_ in zip(inputs(generic), maps(generic)):
         order, number = dims(map_), _argument(value)
         if number is None or number in places or order is None or last not in order or list(inputs(generic)).count(value) > 1:
@@ -70,12 +71,13 @@ def _argument(value: ir.Value) -> int | None:
     return ir.BlockArgument(value).arg_number if owner(value) is None else None
 
 
-def _dimension(place: Sequence[ir.Value], last: int, shape: Sequence[int]) -> int | None:
-    """The dimension that is walked along the last loop alone, where others lie inside of it; None where there is none, or another one depends on the loop."""
-    depends = [d for d, v in enumerate(place) if last in _loops(v)]
-    if len(depends) != 1 or depends[0] == len(place) - 1 or shape[-1] < SIDE:
+def _dimensions(place: Sequence[ir.Value], last: int, shape: Sequence[int]) -> tuple[int, ...] | None:
+    """The dimensions that are walked along the last loop alone, where others lie inside of them: one, or several, as of channels in another order, which are
+    computed of the loop.  None where there are none, or others depend on the loop."""
+    depends = tuple(d for d, v in enumerate(place) if last in _loops(v))
+    if not depends or depends[-1] == len(place) - 1 or shape[-1] < SIDE:
         return None
-    return depends[0] if _loops(place[depends[0]]) == {last} else None
+    return depends if all(_loops(place[d]) == {last} for d in depends) else None
 
 
 def _tables(place: ir.Value, generic: ir.Operation) -> set[int]:

@@ -94,7 +94,7 @@ def _transposes(program: func.FuncOp, kernels: dict[str, func.FuncOp]) -> dict[t
 
 def _plan(kernel: func.FuncOp, always: bool) -> _Plan | None:
     """None where a kernel is best as it is."""
-    generic = generic_of(kernel) if may_change(kernel) else None
+    generic = generic_of(kernel, slices=True) if may_change(kernel) else None
     if generic is None or not walk(generic, "tensor.extract") or transposed_by_tiles(kernel):
         return None
     loops, type_ = dims(maps(generic)[-1]), generic.results[0].type
@@ -107,7 +107,7 @@ def _plan(kernel: func.FuncOp, always: bool) -> _Plan | None:
 
     arguments = kernel.entry_block.arguments
     before, behind = moving([arguments[s.argument].type for s in uncoalesced]), moving([type_])
-    before = inf if any(s.short for s in uncoalesced) else before
+    before = inf if any(s.short for s in uncoalesced) or generic_of(kernel) is None else before
     along = {s.along for s in uncoalesced}
     own = len(along) == 1 and not reads_in_order(kernel, generic, loops[-1], {s.argument for s in uncoalesced}, prod(type_.shape))
     least = min(before, behind) if own else before

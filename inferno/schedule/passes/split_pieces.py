@@ -51,9 +51,10 @@ def split_pieces(module: ir.Module, target: str, always: str = "0") -> None:
     deduplicate_kernels(module)
 
 
-def generic_of(kernel: func.FuncOp) -> ir.Operation | None:
-    """The kernel's only operation beside constants, if it is an elementwise one with one result."""
-    found = [o for o in operations_in(kernel) if not o.name.startswith("arith.") and o.name != "func.return"]
+def generic_of(kernel: func.FuncOp, slices: bool = False) -> ir.Operation | None:
+    """The kernel's only operation beside constants, and with ``slices`` beside those of its arguments, if it is an elementwise one with one result."""
+    other = ("func.return", "tensor.extract_slice") if slices else ("func.return",)
+    found = [o for o in operations_in(kernel) if not o.name.startswith("arith.") and o.name not in other]
     return found[0] if len(found) == 1 and is_elementwise(found[0]) and len(found[0].results) == 1 else None
 
 
@@ -96,7 +97,7 @@ def split(call: ir.Operation, kernel: func.FuncOp, order: list[int]) -> ir.Value
     with ir.InsertionPoint(call), call.location:
         for op in operations_in(kernel)[:-1]:
             clone_onto(op, known)
-        generic = owner(known[generic_of(kernel).results[0]])
+        generic = owner(known[generic_of(kernel, slices=True).results[0]])
         type_, loops = generic.results[0].type, dims(maps(generic)[-1])
         sizes = dict(zip(loops, type_.shape))
         pieces = tensor.EmptyOp([sizes[d] for d in order], type_.element_type).result
