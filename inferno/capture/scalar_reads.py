@@ -55,7 +55,7 @@ def _counted(entry: Any) -> int:
 
 def _taken(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """A copy that lies as one of the view would."""
-    found = x[(*[slice(None)] * dim, index.reshape(1).long())].squeeze(dim)
+    found = x[(*[slice(None)] * dim, index.reshape(1).long())].select(dim, 0)
     steps = torch.empty_like(x.select(dim, 0)).stride() if x.shape[dim] else ()
     if all(type(n) is int for n in (*steps, *found.stride())) and steps != found.stride() and steps:
         order = sorted(range(len(steps)), key=lambda d: -steps[d])

@@ -56,7 +56,7 @@ CASES = {
     "sort i64": (sort(1, True), lambda: whole(4, 50), None, 1),
     "sort i32": (sort(1), lambda: whole(4, 50, dtype=torch.int32), None, 1),
     "sort i8": (sort(1), lambda: whole(4, 50, dtype=torch.int8), None, 1),
-    "sort bool": (sort(1), lambda: numbers(4, 50) > 0, None, 3),
+    "sort bool": (sort(1), lambda: numbers(4, 50) > 0, None, 1),
     "values": (lambda x: sort(1)(x)[0], lambda: numbers(4, 300), None, 1),
     "argsort": (lambda x: torch.argsort(x, dim=-1, stable=True), lambda: numbers(4, 300), None, 1),
     "one row": (sort(), lambda: numbers(1, 300), None, 1),

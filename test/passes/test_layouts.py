@@ -17,7 +17,7 @@ F = nn.functional
 # name: (size and batch of the image, kernels, transposed): how many kernels fusion leaves, but for those that lay out weights and invert variances, and
 # the shapes that tensors other than weights are transposed to.
 CASES = {
-    "residual": ((8, 2), 8, ["2x8x8x8"]),
+    "residual": ((8, 2), 7, ["2x8x8x8"]),
     "inverted": ((8, 1), 8, []),
     "unet": ((8, 2), 7, ["2x8x8x3"]),
     "channels": ((8, 2), 10, []),
