@@ -102,8 +102,9 @@ def test_several_slices(dtype):
     assert found.right, str(found)
 
 
-@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
-@pytest.mark.parametrize(("size", "mode"), ((13, "bilinear"), (20, "nearest"), (5, "bicubic")))
+@pytest.mark.parametrize(
+    ("size", "mode", "dtype"), ((13, "bilinear", torch.bfloat16), (20, "nearest", torch.float32), (5, "bicubic", torch.float32)), ids=str,
+)
 def test_shuffled_images_are_resized_where_they_lie(size, mode, dtype):
     """No shuffled image is written, nor the weights of its channels."""
     def model(x, s):
