@@ -42,7 +42,7 @@ MODELS = {
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_right(name, dtype, columns):
-    model, x, y, i = MODELS[name], of(5000, columns, dtype=dtype), of(30000, columns, dtype=dtype), numbers(5000, 30000)
+    model, x, y, i = MODELS[name], of(500, columns, dtype=dtype), of(3000, columns, dtype=dtype), numbers(500, 3000)
     compiled = inferno.compile(model, (x, i, y), fallback=False)
     if name != "scatter_add" or dtype.is_floating_point:
         assert [r.generator for r in compiled.explain().rows].count("row_sums") == 1, compiled.explain()

@@ -49,13 +49,13 @@ class MatchedRows:
         """The parts of a row, each of a warp or several."""
         return -(-c.columns // (self.lanes * self.width))
 
-    def warps(self, c: AddedRows) -> int:
-        """Those that look, for all rows."""
-        return c.rows * self.slices(c) * self.parts
-
     def rounds(self, c: AddedRows) -> int:
         """How often a warp looks."""
         return -(-c.count // (self.parts * self.round))
+
+    def all_rounds(self, c: AddedRows) -> int:
+        """How often all warps look."""
+        return c.rows * self.slices(c) * self.parts * self.rounds(c)
 
     def blocks(self, c: AddedRows) -> int:
         return -(-c.rows * self.slices(c) // self.groups)
@@ -74,7 +74,7 @@ def choose(kernel: func.FuncOp, target: Target) -> MatchedRows | None:
     c, s = found
     begins = isinstance(c.start, int)
     few = c.count <= _EACH * s.parts * c.rows and not (begins and c.rows > _EMPTY * c.count)
-    return s if few and worthwhile_matches(c.rows, c.columns, c.count, element_bytes(c.element), s.warps(c), begins) else None
+    return s if few and worthwhile_matches(c.rows, c.columns, c.count, element_bytes(c.element), s.all_rounds(c), begins) else None
 
 
 def fit(kernel: func.FuncOp, target: Target | None = None) -> tuple[AddedRows, MatchedRows] | None:
