@@ -26,9 +26,9 @@ _ORDER_CALL, _ORDERED, _COUNTED, _BYTE = 5.5, 6e-5, 1.5e-3, 3.7e-7
 _ATOMIC_CALL, _ADDED, _MET, _TOGETHER, _CACHED = 3.0, 1.65e-6, 7.5e-5, 128, 48e6
 # Of one that memory joins with no neighbours, as the larger of two: torch's index_add, which adds float32 so, took an H200 479 us for 67M.
 _ALONE = 6e-6
-# And where each row looks for its own: of the launch, and of a look of a warp.  Sums in bf16 of 2048x256 of 4096 rows took an H200
-# so 14.7 us, by 32768 looks, where additions in memory took 6.2; of 768x1000 of 1536 by 24576 12.1 (8.3 in order), of 384x2048 of 768 by 12288 7.6, of 1024x64
-# of 1024 by 4096 3.1 (3.6), of 100x256 of 64 by 100 1.3 (8.4).
+# And where each row looks for its own: of the launch, and of a look of a warp.  Sums in bf16 of 2048x256 of 4096 rows took an H200 so 14.7 us, by 32768
+# looks, where additions in memory took 6.2; of 768x1000 of 1536 by 24576 12.1 (8.3 in order), of 384x2048 of 768 by 12288 7.6, of 1024x64 of 1024 by 4096 3.1
+# (3.6), of 100x256 of 64 by 100 1.3 (8.4).
 _MATCH_CALL, _LOOKING = 1.2, 4.2e-4
 _EVEN = 1.05  # where both are as fast, it is in order: what may all go to one row then takes no longer, where additions take 15 times as long
 _COUNTS = 32  # rows whose counts are a line of memory

@@ -21,6 +21,7 @@ _AS_TENSORS = {
 # What multiplies a tensor by a number, and by a tensor without dimensions.
 _READERS = {getattr(getattr(aten, name), kind): getattr(aten, name).Tensor for name in ("add", "sub", "mul", "div") for kind in ("Tensor", "Scalar")}
 _COMPARISONS = {getattr(aten, name).Scalar: getattr(aten, name).Tensor for name in ("lt", "le", "gt", "ge", "eq", "ne")}
+_WITH_TENSORS = {**_READERS, **_COMPARISONS}
 # What is full of a number, and which argument that is.
 _FULL = {aten.scalar_tensor.default: 0, aten.full.default: 1, aten.full_like.default: 1}
 _WIDE = (torch.float32, torch.float64)  # in 16 bits the tensor would be rounded before it is used, and the number is not
@@ -34,7 +35,7 @@ def make_tensors_of_floats(graph: Graph) -> None:
         if node.target in _FULL:
             _fill(graph, node, made)
             continue
-        target = {**_READERS, **_COMPARISONS}.get(node.target)
+        target = _WITH_TENSORS.get(node.target)
         if target is None or len(node.args) != 2 or node.kwargs or not _is_float_of_sizes(node.args[1]) or not isinstance(node.args[0], Node):
             continue
         x, value = node.args[0], node.meta["val"]

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from inferno.capture.nodes import call_beside, is_pointwise
-from inferno.capture.overlapping_writes import written
+from inferno.capture.nodes import call_beside, computes_points, is_pointwise
+from inferno.capture.overlapping_writes import memory, written
 
 aten = torch.ops.aten
 # Functions of points without torch's tag.
@@ -80,8 +80,8 @@ def _group(first: Node, mask: Node) -> _Group | None:
                 group.ends[user] = None
             else:
                 todo.append(user)
-    memory = _memory(mask)
-    changed = any(_memory(n) == memory for each in mask.graph.nodes for n in written(each))
+    own = memory(mask)
+    changed = any(memory(n) == own for each in mask.graph.nodes for n in written(each))
     return None if changed or not group.ends or not all(map(_is_changed_last, group.picked)) else group
 
 
@@ -99,7 +99,7 @@ def _is_picked(node: Node, group: _Group) -> bool:
     target = _functional(node)
     if target is None or not _is_counted(node):
         return False
-    if target not in _POINTWISE and (target._schema.is_mutable or not is_pointwise(_like(node, target))):
+    if target not in _POINTWISE and not computes_points(target):
         return False
     if torch.Tag.nondeterministic_seeded in target.tags:
         return False
@@ -121,13 +121,6 @@ def _functional(node: Node) -> Any:
     if not packet.endswith("_") or packet.endswith("__"):
         return target
     return getattr(getattr(aten, packet[:-1], None), overload, None)
-
-
-class _like:
-    """A node as far as ``is_pointwise`` asks."""
-
-    def __init__(self, node: Node, target: Any) -> None:
-        self.target, self.meta, self.args, self.kwargs = target, node.meta, node.args, node.kwargs
 
 
 def _is_end(user: Node, node: Node, group: _Group) -> bool:
@@ -177,11 +170,11 @@ def _are_same(a: Node, b: Node) -> bool:
                 return False
         elif isinstance(x, Node) or isinstance(y, Node) or type(x) is not type(y) or x != y:
             return False
-    read = {_memory(n) for m in (a, b) for n in m.all_input_nodes}
+    read = {memory(n) for m in (a, b) for n in m.all_input_nodes}
     first, last = sorted((a, b))
     node = first.next
     while node is not last:
-        if any(_memory(n) in read for n in written(node)):
+        if any(memory(n) in read for n in written(node)):
             return False
         node = node.next
     return True
@@ -190,11 +183,6 @@ def _are_same(a: Node, b: Node) -> bool:
 def _is_changed_last(node: Node) -> bool:
     """Whether nobody reads a part behind what writes to it."""
     return all(node not in written(u) or all(other <= u for other in node.users) for u in node.users)
-
-
-def _memory(node: Node) -> int | None:
-    value = node.meta.get("val")
-    return value.untyped_storage()._cdata if isinstance(value, Tensor) and value.layout is torch.strided else None
 
 
 def _call(node: Node, target: Any, *args: Any, **kwargs: Any) -> Node:

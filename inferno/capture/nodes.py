@@ -66,7 +66,11 @@ def is_of_jvp(node: torch.fx.Node) -> bool:
 
 def is_pointwise(node: torch.fx.Node) -> bool:
     """Whether each element of the result is made of one of each operand, and of nothing else, and nothing is written to."""
-    target = node.target
+    return computes_points(node.target)
+
+
+def computes_points(target: Any) -> bool:
+    """The same of what is called."""
     if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
         return False
     return target in _POINTWISE or torch.Tag.pointwise in target.tags

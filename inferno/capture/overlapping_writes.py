@@ -25,7 +25,7 @@ def overlapping_write(graph: Graph) -> tuple[Node, str] | None:
         for target in written(node):
             if _shares_elements(target):
                 return node, "elements of what it writes to share memory"
-            if any(_overlap(_part(node, target), v.meta[value_key(v)]) for v in node.all_input_nodes if v is not target and _memory(v) is not None):
+            if any(_overlap(_part(node, target), v.meta[value_key(v)]) for v in node.all_input_nodes if v is not target and memory(v) is not None):
                 return node, "it reads what it writes to in another place"
     return None
 
@@ -57,7 +57,7 @@ def written(node: Node) -> Iterator[Node]:
             found.append(node.args[0])
     nodes: list[Node] = []
     map_arg(found, nodes.append)
-    yield from (n for n in nodes if _memory(n) is not None)
+    yield from (n for n in nodes if memory(n) is not None)
 
 
 def _is_in_place(node: Node) -> bool:
@@ -71,13 +71,13 @@ def _is_in_place(node: Node) -> bool:
 
 def _shares_elements(node: Node) -> bool:
     """Whether elements of a tensor share memory, or of one that it is a view of."""
-    memory, todo, seen = _memory(node), [node], set()
+    own, todo, seen = memory(node), [node], set()
     while todo:
         at = todo.pop()
         if overlaps(at.meta[value_key(at)]):
             return True
         seen.add(at)
-        todo += [n for n in at.all_input_nodes if n not in seen and _memory(n) == memory]
+        todo += [n for n in at.all_input_nodes if n not in seen and memory(n) == own]
     return False
 
 
@@ -119,7 +119,8 @@ def value_key(node: Node) -> str:
     return "example_value" if "example_value" in node.meta else "val"
 
 
-def _memory(node: Node) -> int | None:
+def memory(node: Node) -> int | None:
+    """What tensors that share their elements have in common; None of what has no memory in a trace."""
     value = node.meta.get(value_key(node))
     if not isinstance(value, torch._subclasses.FakeTensor) or value.layout is not torch.strided:
         return None

@@ -113,11 +113,10 @@ def _copied_views(node: Node) -> list[Node] | None:
     shared = {_memory(node.args[0]), _memory(node)}
     if None in shared:
         return None
-    order = {n: i for i, n in enumerate(node.graph.nodes)}
-    views, put_back, last, output = [node], set(), order[node], None
+    views, put_back, last, output = [node], set(), node, None
     for at in views:
         for user in at.users:
-            last = max(last, order[user])
+            last = max(last, user)
             if user.op == "output":
                 output = user
                 continue
@@ -131,7 +130,7 @@ def _copied_views(node: Node) -> list[Node] | None:
             if user not in views and user not in put_back and _memories(user) & shared:
                 views.append(user)
     for other in node.graph.nodes:
-        if order[node] < order[other] < last and other not in put_back and any(_memory(n) in shared and n not in views for n in written(other)):
+        if node < other < last and other not in put_back and any(_memory(n) in shared and n not in views for n in written(other)):
             return None
     if output is not None:
         others: list[Node] = []

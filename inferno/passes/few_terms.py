@@ -72,9 +72,11 @@ def _is_of_planes(op: ir.Operation, loops: list[int]) -> bool:
 
 def _is_of_blocks(op: ir.Operation, loops: list[int]) -> bool:
     """Whether the rows are those of a block, or the sums of its rows, as an extremum over several dimensions is that of extrema."""
-    makers = [made for v, _ in _terms(op, loops) if (made := owner(v)) is not None and is_reduction(made) and few_terms(made) is not None]
-    count = prod(loop_sizes(op)[d] for d in loops)
-    return len(loops) > 1 or any(count * prod(loop_sizes(made)[d] for d in few_terms(made)) <= _MOST_OF_BLOCKS for made in makers)
+    if len(loops) > 1:
+        return True
+    makers = [made for v, _ in _terms(op, loops) if (made := owner(v)) is not None and is_reduction(made)]
+    inner = [prod(loop_sizes(made)[d] for d in own) for made in makers if (own := few_terms(made)) is not None]
+    return any(loop_sizes(op)[loops[0]] * count <= _MOST_OF_BLOCKS for count in inner)
 
 
 def _is_of_columns(op: ir.Operation, loops: list[int]) -> bool:

@@ -155,15 +155,16 @@ def _lift(maker: ir.Operation, cut: _Cut) -> list[ir.Operation]:
     order = dims(maps(maker)[-1])
     with ir.InsertionPoint(cut.op), cut.op.location:
         part = compute_part(maker, [cut.parts[0][order.index(d)] for d in range(len(order))], range(len(order)))
-        value, shape = part.results[0], cut.op.results[0].type.shape
-        for view, parts in zip(cut.views, cut.parts[1:]) if list(value.type.shape) != list(shape) else ():
+        value, wanted = part.results[0], cut.op.results[0].type.shape
+        views = cut.views if value.type.shape != wanted else ()  # a reshape and its inverse would go around what reads the part
+        for view, parts in zip(views, cut.parts[1:]):
             sizes, groups = [n for _, n, _ in parts], reassociation_attribute(reassociation(view))
             type_ = ir.RankedTensorType.get(sizes, value.type.element_type)
             if view.name == "tensor.expand_shape":
                 value = tensor.expand_shape(type_, value, groups, [], sizes)
             else:
                 value = tensor.CollapseShapeOp(type_, value, groups).result
-        cut.op.results[0].replace_all_uses_with(reshape(value, shape))
+        cut.op.results[0].replace_all_uses_with(reshape(value, wanted))
     cut.op.erase()
     for view in reversed(cut.views):
         if not is_read(view.results[0]):

@@ -47,9 +47,7 @@ def _merge(op: ir.Operation) -> None:
     order = _order(parts, sizes, cut)
     if order is None:
         return
-    own: dict[int, int] = {}  # of each dimension the first that it is expanded to
-    for d in range(len(sizes)):
-        own[d] = d + sum(e in cut for e in range(d))
+    own = [d + sum(e < d for e in cut) for d in range(len(sizes))]  # of each dimension the first that it is expanded to
     wide = [n for d, size in enumerate(sizes) for n in ((parts[0][d][1], parts[0][d][2]) if d in cut else (size,))]
     wanted = [n for d in range(len(sizes)) for n in ([*(own[e] + 1 for e in order), own[d]] if d == dim else [own[d]])]
     groups, taken = [], 0

@@ -1,6 +1,7 @@
 """What tests of scatters share: models that add rows to others, and a model with a generator's schedule for what it scatters."""
 
 import torch
+from checks import check
 from universal_program import SimulatedModel
 
 from inferno.capture.decompositions.scattered_extremes import extremes
@@ -24,6 +25,13 @@ def simulated_with(generator, model, args, schedule=None, dynamic_shapes=None):
         made = SimulatedModel(model, args, dynamic_shapes, choose, passes=PASSES)
     assert used
     return made
+
+
+def assert_launches_right(made, model, args, launches):
+    """So many kernels, and numbers by the project's rule."""
+    assert len(made.program.plan.steps) == launches, made.program.gpu
+    found = check(made, model, args)
+    assert found.right, str(found)
 
 
 def extremes_of(kind, include_self=True):

@@ -4,8 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from added_row_cases import add, assert_extremes, put, simulated_with
-from checks import check
+from added_row_cases import add, assert_extremes, assert_launches_right, put, simulated_with
 from choices import generators
 from scheduled_program import assert_right, launches
 from test_sorted_rows import equal, half_equal, of, scattered, uniform, zipf
@@ -35,10 +34,7 @@ def test_right(name, where):
     rows, columns, count, type_, schedule = SIZES[name]
     x, i = of((rows, columns), type_), where(rows, count)
     args = x, i, of((len(i), columns), type_)
-    made = simulated(put, args, schedule)
-    assert len(made.program.plan.steps) == 1
-    found = check(made, put, args)
-    assert found.right, str(found)
+    assert_launches_right(simulated(put, args, schedule), put, args, 1)
 
 
 MODELS = {
@@ -56,10 +52,7 @@ def test_models(name, dtype):
     torch.manual_seed(0)
     model, shape, added = MODELS[name]
     args = of(shape, dtype), half_equal(shape[0], added[0]), of(added, dtype)
-    made = simulated(model, args)
-    assert len(made.program.plan.steps) == 1, made.program.gpu
-    found = check(made, model, args)
-    assert found.right, str(found)
+    assert_launches_right(simulated(model, args), model, args, 1)
 
 
 @pytest.mark.covering

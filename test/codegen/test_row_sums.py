@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from added_row_cases import add, assert_extremes, put, simulated_with
+from added_row_cases import assert_launches_right, add, assert_extremes, put, simulated_with
 from checks import check
 from universal_program import assert_assembles
 
@@ -63,10 +63,7 @@ def test_right(name):
     torch.manual_seed(0)
     model, *makers, kernels = CASES[name]
     args = tuple(m() for m in makers)
-    made = simulated(model, args)
-    found = check(made, model, args)
-    assert found.right, str(found)
-    assert len(made.program.plan.steps) == kernels, made.program.gpu
+    assert_launches_right(simulated(model, args), model, args, kernels)
 
 
 @pytest.mark.covering

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from added_row_cases import add, assert_extremes, put, simulated_with
+from added_row_cases import add, assert_extremes, assert_launches_right, put, simulated_with
 from checks import check
 from choices import generators
 from torch._subclasses import FakeTensorMode
@@ -84,10 +84,7 @@ def test_models(name):
     torch.manual_seed(0)
     model, shape, added = MODELS[name]
     args = of(shape), half_equal(shape[0], added[0]), of(added)
-    made = simulated(model, args, SortedRows(4, 2, 8, 3, 4, 2, 4, 50, 4))
-    assert len(made.program.plan.steps) == 6, made.program.gpu
-    found = check(made, model, args)
-    assert found.right, str(found)
+    assert_launches_right(simulated(model, args, SortedRows(4, 2, 8, 3, 4, 2, 4, 50, 4)), model, args, 6)
 
 
 @pytest.mark.covering

@@ -7,6 +7,7 @@ and types, broadcast, permuted or strided operands, and tables read by ``tensor.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from inferno.mlir import arith, dim_of, func, ir, is_read, isolated_copy, owner, run_upstream, walk
 from inferno.passes.generics import is_reduction, maps, outputs
@@ -62,7 +63,7 @@ class Pointwise:
     def run_sizes(self) -> tuple[Int, ...]:
         return tuple(product(self.sizes[d] for d in run) for run in self.runs)
 
-    @property
+    @cached_property
     def channels(self) -> int | None:
         """The run of a few channels that lie side by side in all that is gathered, and not in what is made; None where there is none."""
         loop = channel_loop(self.generic, self.sizes, self.sources)

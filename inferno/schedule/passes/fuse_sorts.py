@@ -38,7 +38,7 @@ def fuse_sorts(module: ir.Module, target: str) -> None:
 
     def join(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         sorts_ = [c for c in walk(main, "func.call") if _is_sorted(kernels.get(callee(c)), machine)]
-        return sum([join_maps(module, main, kernels, call, lambda kernel: _is_sorted(kernel, machine)) for call in sorts_]) > 0
+        return any([join_maps(module, main, kernels, call, lambda kernel: _is_sorted(kernel, machine)) for call in sorts_])
 
     merge_in(module, merge)
     merge_in(module, join)
@@ -51,7 +51,7 @@ def _is_sorted(kernel: func.FuncOp | None, target: Target) -> bool:
     if c is None or walk(kernel, "tensor.extract", "scf.if"):
         return False
     read = list(kernel.entry_block.arguments)[:-len(kernel.type.results)]
-    if max(map(_width, read)) > _WIDER * _width(walk(kernel, "tm_tensor.sort")[0].operands[0]):
+    if max(map(_width, read), default=0) > _WIDER * _width(walk(kernel, "tm_tensor.sort")[0].operands[0]):
         return False
     return select.pick(c.example) is None and short_sorts.pick(c.example) is None and sorts.choose(kernel, target) is not None
 
