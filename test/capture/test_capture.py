@@ -292,6 +292,7 @@ print(*(a.name for a in capture(Statistics(), (torch.randn(5, 3),)).signature.ar
 """
 
 
+@pytest.mark.thorough
 def test_a_buffer_that_is_called_like_an_operation_is_captured_whole():
     """Torch notes inside of which of its functions it is traced, and took the operation's note for the buffer's; in the first graph of a process alone."""
     assert of_its_own(_FIRST) == "var count x"

@@ -17,6 +17,7 @@ SIZES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", SIZES)
 def test_known_numbers_are_sizes(name):
     torch._dynamo.reset()

@@ -12,6 +12,7 @@ from inferno.capture.convolution_layouts import convolutions_as_eager
 LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("image, weights", [(True, True), (True, False), (False, True), (False, False)])
 @pytest.mark.parametrize("layer, dims", [(nn.Conv2d, 2), (nn.Conv3d, 3), (nn.ConvTranspose2d, 2), (nn.ConvTranspose3d, 3)])
 def test_as_eager(layer, dims, image, weights):

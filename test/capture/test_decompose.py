@@ -49,6 +49,7 @@ def test_equal_layers():
     assert is_same(nn.Sequential(*(Block() for _ in range(4))), torch.randn(2, 6, 16))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("function", [
     lambda x: (x * 0.0) + (x * -0.0) + (x * 1) + (x + True),
     lambda x: torch.stack([x.max(1).values, *x.split(1, 1)[0].unbind(1)]) + x.topk(4).indices.to(x.dtype)[:2],

@@ -144,6 +144,7 @@ def test_ranges_have_all_their_elements(dtype):
     assert torch.equal(ours(torch.zeros(1, dtype=dtype)), torch.arange(10000.0).to(dtype))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.float16], ids=str)
 def test_ranges_to_a_size_that_varies(dtype):
     """Places are counted in 64 bits, for so many may a size be, and steps that are written as floats are the integers that they are."""
@@ -438,6 +439,7 @@ def test_means_of_equal_windows():
             same(op, image[0], size)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("pool, size", [
     (torch.nn.AdaptiveMaxPool1d(1), (16, 64, 2048)), (torch.nn.AdaptiveMaxPool2d((1, None)), (8, 64, 32, 128)),
     (torch.nn.AdaptiveMaxPool3d(1), (8, 64, 8, 16, 16)), (torch.nn.AdaptiveMaxPool2d(28), (8, 16, 56, 56)),

@@ -54,6 +54,7 @@ OVERFLOWS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", OVERFLOWS)
 def test_numbers_that_do_not_fit(name):
     x = INTEGERS.to(torch.int8)
@@ -93,6 +94,7 @@ TYPES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", TYPES)
 def test_types(name):
     model, x, text = TYPES[name]

@@ -106,6 +106,7 @@ def deterministic():
     torch.use_deterministic_algorithms(False)
 
 
+@pytest.mark.thorough
 def test_a_gradient_that_is_the_same_each_time_is_gathered(deterministic):
     model = lambda g, x, i: aten.max_pool3d_with_indices_backward.default(g, x, [3] * 3, [2] * 3, [1] * 3, [1] * 3, False, i)  # noqa: E731
     values, places = aten.max_pool3d_with_indices.default(x := torch.randn(1, 2, 8, 8, 8), [3] * 3, [2] * 3, [1] * 3)

@@ -36,6 +36,7 @@ def test_antialiased_resizing(name, align):
         check(op, normal(2, 3, 9, 7), [4, 14], align, 0.5, 2.0)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("align", [True, False])
 @pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 3, 1, 5), (2, 1, 1, 1), (2, 3, 4, 1, 6), (1, 2, 3, 2, 7)])
 def test_affine_grids(size, align):

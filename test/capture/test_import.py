@@ -158,6 +158,7 @@ def test_numbers_of_another_kind_than_a_constant():
     torch.testing.assert_close(compiled(x), compute(x))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.complex64], ids=str)
 def test_what_is_no_number_is_not_equal_to_itself(dtype):
     """Folding takes a value for equal to itself, also where it was a copy of it."""

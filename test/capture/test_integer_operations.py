@@ -109,6 +109,7 @@ def test_booleans_as_complex_numbers():
     same(torch.ops.prims.convert_element_type.default, torch.tensor([True, False]), torch.complex64)
 
 
+@pytest.mark.thorough
 def test_common_multiples_of_what_is_not_negative():
     """LLVM's vectorizer did not come to an end."""
     x, y = torch.arange(12), torch.arange(12).flip(0)
@@ -138,6 +139,7 @@ def test_powers_of_booleans():
         same(aten.pow.Tensor_Scalar, whole(5, high=2).bool(), exponent)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32], ids=str)
 def test_numbers_of_too_many_bits_keep_the_low_ones(dtype):
     """As torch takes a number, or a tensor without dimensions, beside integers: 300 is 44 in eight bits."""
@@ -156,6 +158,7 @@ def test_numbers_of_too_many_bits_keep_the_low_ones(dtype):
         assert mine.dtype == theirs.dtype and torch.equal(mine, theirs)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16], ids=str)
 def test_what_is_left_of_integers_to_torch_is_nothing(dtype):
     x = torch.tensor([3, 1, 0, 100, 127, 6] if dtype != torch.uint8 else [3, 1, 0, 200, 255, 6], dtype=dtype)
@@ -175,6 +178,7 @@ def test_what_is_left_of_integers_to_torch_is_nothing(dtype):
         torch.testing.assert_close(mine, theirs)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("floats", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("integers", [torch.int16, torch.int32, torch.int64], ids=str)
 def test_integers_beside_short_floats_are_rounded_first(integers, floats):

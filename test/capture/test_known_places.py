@@ -22,6 +22,7 @@ CASES = {  # function, whether places are still looked up
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", CASES)
 def test_what_remains(name):
     function, looked_up = CASES[name]

@@ -20,6 +20,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", LAYERS)
 def test_numbers(monkeypatch, name):
     monkeypatch.setattr(merged_groups, "for_hopper", lambda tensor: True)

@@ -72,6 +72,7 @@ def test_what_eager_computes(name):
         torch.testing.assert_close(call(X.clone()), function(X.clone()), rtol=0, atol=0, check_stride=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", COMPILED)
 def test_what_is_compiled(name):
     function = COMPILED[name]

@@ -133,6 +133,7 @@ def test_float64_keeps_its_digits(name):
     torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("bins,low,high", [(4, -3, 3), (10, 0, 1), (7, -1, 6), (100, 0, 0)])
 def test_numbers_on_the_borders_of_bins(dtype, bins, low, high):

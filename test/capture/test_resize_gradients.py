@@ -72,6 +72,7 @@ def test_one_kernel(size, dtype, schedule):
     assert built.program.gpu.count("gpu.func") == 1
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("size,count,generators", [
     ((64, 64), (128, 128), ["elementwise"]), ((1, 1), (33, 33), ["rows"]), ((32, 32), (96, 96), ["rows"]),
 ])

@@ -83,6 +83,7 @@ def test_torch_compile():
     assert len(inferno.explain(fast).rows) <= 3
 
 
+@pytest.mark.thorough
 def test_one_kernel():
     args = randn(2, 64, 256), randn(2, 64, 256)
     assert generators(written, args) == ["scans"]

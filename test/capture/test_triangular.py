@@ -63,6 +63,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops(name):

@@ -11,6 +11,7 @@ def moments(x):
     return x.var(), x.std(), x.var(1), x.std(1, keepdim=True), *torch.std_mean(x, 0, correction=0), *torch.var_mean(x, 0), x.std(0, unbiased=False)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("scale", [1e-25, 1.0, 3e18, 1e20, 1e30])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_large_and_small_numbers(scale, dtype):
@@ -25,6 +26,7 @@ def test_a_deviation_that_is_trained():
     assert (ours - exact).norm() <= 1.5 * (eager - exact).norm() + 1e-7 * exact.norm()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("function", [lambda x: x.std(), lambda x: x.var(0), lambda x: torch.std_mean(x, 1)])
 @pytest.mark.parametrize("shape", [(), (1, 1), (0, 3), (4, 1)])
 def test_few_numbers(function, shape):

@@ -325,6 +325,7 @@ def both_added(x, y):
     return x * y
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("function", "make", "count"), [
     (sum_added, lambda n, m: [torch.randn(n, m), torch.randn(n, m)], 1), (both_added, lambda n, m: [torch.randn(n, m), torch.randn(n, m)], 2),
     (sum_added, lambda n, m: [torch.randn(m, n).t(), torch.randn(m, n).t()], 1),  # both lie so
@@ -374,6 +375,7 @@ def test_statistics_of_batches_of_any_size():
     assert [len(s.written) for s in forward.segments] == [6] and inferno.stats().recompiles == 0
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", [
     lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9),
     lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True),

@@ -27,6 +27,7 @@ def normal(queries, keys, size, of=2, shared=2):
     return torch.randn(1, of, queries, size), torch.randn(1, shared, keys, size), torch.randn(1, shared, keys, size)
 
 
+@pytest.mark.thorough
 def test_as_exact_as_eager():
     args = normal(150, 150, 24, of=1, shared=1)
     for schedule in (exact(keys=48), exact(keys=32, stages=2, order="static", apart=False)):

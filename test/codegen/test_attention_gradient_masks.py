@@ -143,6 +143,7 @@ def test_which(mask, brought):
             assert {s.masks for _, s in spaces.space(kernel, TARGET)} == {"", brought}
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype, slots", [(torch.bfloat16, (2, 3)), (torch.bool, (3, 3))])
 def test_slots(dtype, slots):

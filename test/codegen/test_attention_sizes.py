@@ -136,6 +136,7 @@ def test_few_queries_and_many_have_schedules_of_their_own():
     assert schedule.size == "n1" and schedule.small.consumers == 1 and schedule.large.consumers == 2
 
 
+@pytest.mark.thorough
 def test_many_keys_of_one_query_are_shared_out():
     schedule = chosen(sdpa, heads(2, 1, 100, of=8, shared=8, size=128), KEYS)
     assert schedule.size == "n1" and schedule.small.shares == 1

@@ -65,6 +65,7 @@ def test_as_exact_as_eager(queries, keys, size, width, of, shared, schedule):
     right(grouped, normal(queries, keys, size, width, of, shared), schedule, early=queries % 2 == 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("shares", [{}, {"splits": 2}], ids=["", "splits"])
 def test_errors_do_not_grow_with_the_blocks(shares):
@@ -148,6 +149,7 @@ def test_sizes_that_vary():
         assert_close_to_float64(model(*args), sdpa, args)
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 # What is emitted.
 

@@ -129,6 +129,7 @@ def test_triangles_are_written_before(target, generator):
     assert "universal" not in generators(lambda x: x.tril() @ x.tril() - x.tril(), (x[:512],), target)
 
 
+@pytest.mark.thorough
 def test_windows_of_a_signal_are_rows_that_overlap():
     torch.manual_seed(5)
     x, w = torch.randn(2, 1500), torch.randn(48, 100)

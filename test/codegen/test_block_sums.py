@@ -43,6 +43,7 @@ CASES = {
 TYPES = (torch.bfloat16, torch.float32, torch.float16, torch.int32, torch.float32)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name, dtype", list(zip(CASES, TYPES)), ids=list(CASES))
 def test_numbers(name, dtype):
     torch.manual_seed(0)

@@ -35,6 +35,7 @@ PROGRAMS = {  # what is computed, shapes of arguments, channels of a thread
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name, dtype", [(name, (torch.float32, BF16)[n % 2]) for n, name in enumerate(PROGRAMS)], ids=str)
 def test_chosen(name, dtype):
     torch.manual_seed(0)
@@ -44,6 +45,7 @@ def test_chosen(name, dtype):
     assert channels in found if channels else max(found) <= 4, text[:3000]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype, vector, loads", [(torch.float32, 1, 8), (torch.float32, 2, 16), (BF16, 2, 8), (BF16, 4, 16)], ids=str)
 def test_reads_of_a_point_are_vectors(dtype, vector, loads):
     """Of 16 bytes, all channels of each of four neighbours."""

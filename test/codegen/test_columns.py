@@ -144,6 +144,7 @@ def test_schedules_that_do_not_fit():
         SimulatedModel(model, args, choose=choose({"vector": 8}), passes=PASSES)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("model, shape, expected", [
     (torch.nn.functional.instance_norm, (8, 320, 64, 64), True),
     (torch.nn.functional.instance_norm, (4, 256, 64, 64), True),
@@ -161,6 +162,7 @@ def test_transposed_by_default(monkeypatch, model, shape, expected):
         assert ('generator = "columns"' in str(module)) == expected
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("points, across", [(2, 128), (4, 128), (8, 128), (9, 128), (24, 16), (64, 16), (300, 8)])
 def test_few_points_have_more_rows_side_by_side(points, across):
     """Threads that have no point of a row would idle: of 256x2x1024 14 of 16; of few points a thread has all."""

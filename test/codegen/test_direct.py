@@ -137,6 +137,7 @@ def test_other_products_are_left_to_others():
             build(text, "direct", schedule)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("function, shapes, dtype, chosen", [
     (lambda x, y: x.t() @ y, ((1 << 18, 16), (1 << 18, 32)), bf16, True), (lambda x, y: x.t() @ y, ((1 << 18, 8), (1 << 18, 32)), f16, True),
     (lambda x: x.t() @ x, ((1 << 20, 16),), bf16, True), (lambda x, y: x.t() @ y, ((1 << 16, 64), (1 << 16, 64)), f32, True),

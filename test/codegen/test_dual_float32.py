@@ -39,6 +39,7 @@ def geglu(x, g, u, b):
     return F.gelu(x @ g + b) * (x @ u)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("function, shapes", [
     (swiglu, ((1, 512), (40, 512), (40, 512))), (swiglu, ((3, 136), (33, 136), (33, 136))), (swiglu, ((4, 264), (24, 264), (24, 264))),
     (geglu, ((1, 512), (512, 40), (512, 40), (40,))), (geglu, ((2, 130), (130, 36), (130, 36), (36,))),

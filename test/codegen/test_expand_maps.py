@@ -77,6 +77,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel(name):
     torch.manual_seed(0)

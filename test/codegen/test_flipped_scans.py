@@ -61,6 +61,7 @@ PROGRAMS = {  # what is computed, shapes of arguments, launches
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name, dtype", [(name, (torch.float32, torch.bfloat16)[n % 2]) for n, name in enumerate(PROGRAMS)], ids=str)
 def test_right(name, dtype):
     program, shapes, most = PROGRAMS[name]

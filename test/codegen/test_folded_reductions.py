@@ -33,11 +33,13 @@ def test_right(name, dtype):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", FOLDED)
 def test_one_kernel(name):
     assert len(generators(FOLDED[name], (torch.empty(16, 32, 48, 64),))) == 1
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ("of rows", "a row's two", "squares", "others", "rounded"))
 def test_apart(name):
     """Rows that a kernel has anyway are reduced by it."""
@@ -45,5 +47,6 @@ def test_apart(name):
     assert len(rows) == 2 and rows[1].bytes < rows[0].bytes / 16
 
 
+@pytest.mark.thorough
 def test_long_rows_stay_apart():
     assert len(generators(lambda x: x.mean(-1).mean(-1), (torch.empty(256, 256, 1024),))) == 2

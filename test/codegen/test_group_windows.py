@@ -58,6 +58,7 @@ def test_rows_of_a_window_by_a_loop():
     check(case, schedule)
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("stride, dilation", [(2, 1), (2, 2), (3, 2)])
 def test_rows_of_a_window_by_a_loop_with_a_stride(stride, dilation):
@@ -128,6 +129,7 @@ def test_schedules_that_do_not_fit():
         build(GROUPS["24 of 24"].text(main=False), "group_windows", GroupWindows(1, 9, 10, 4, 24, 4))
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_layer_is_one_kernel(stride):

@@ -48,6 +48,7 @@ def test_few_rows(ends, rows):
     right(grouped, operands(ends, rows, 136, 72), Grouped(64, 64, 3, 1))
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("schedule", [

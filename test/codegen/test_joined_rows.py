@@ -130,6 +130,7 @@ def picked(function, *shape, dtype=torch.float16, sizes=None, passes="inferno-fu
         return reductions.planned(kernel, TARGET)[1]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("width, dtype, across, vector", [
     (23, torch.float16, 23, 8), (3, torch.bfloat16, 3, 8), (18, torch.float16, 9, 8), (45, torch.float32, 45, 4), (100, torch.bfloat16, 25, 8),
     (7, torch.int8, 7, 8), (5, torch.float64, 5, 2),

@@ -15,6 +15,7 @@ from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.target import find_target
 
 
+@pytest.mark.thorough
 def test_networks_are_right_on_tensor_cores():
     torch.manual_seed(0)
     model, x = MODELS["residual"](4).eval().bfloat16(), image("residual", 8, 1, 4).bfloat16()
@@ -44,6 +45,7 @@ def test_group_norms_between_convolutions_are_one_kernel(channels):
     assert between[0].startswith("rows_reduce") and "matmul" in between[1], calls
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("end", [
     lambda z, y, s, t: torch.relu(z + y), lambda z, y, s, t: s * (z + y), lambda z, y, s, t: t * nn.functional.silu(y + z),
     lambda z, y, s, t: (z * s + y.relu()).sigmoid() * y, lambda z, y, s, t: torch.tanh(z) + y * t,

@@ -102,6 +102,7 @@ def test_several_slices(dtype):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("size", "mode", "dtype"), ((13, "bilinear", torch.bfloat16), (20, "nearest", torch.float32), (5, "bicubic", torch.float32)), ids=str,
 )

@@ -177,6 +177,7 @@ def test_activations_everywhere(name):
     assert torch.equal(ours.signbit() | ours.isnan(), exact.signbit() | exact.isnan())
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", ["sin", "cos"])
 def test_angles_of_any_size(name):

@@ -46,6 +46,7 @@ MODELS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, BF16], ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name, dtype):

@@ -48,6 +48,7 @@ def test_right(model, shape, dtype):
     assert found.right, str(found)
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 def test_one_pass(dtype):

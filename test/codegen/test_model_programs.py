@@ -79,6 +79,7 @@ def test_right(name, dtype):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", CASES)
 def test_few_kernels(name):
     model, *shapes = CASES[name]

@@ -21,6 +21,7 @@ PROGRAMS = {  # and in how many launches
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_right(name, dtype):

@@ -131,6 +131,7 @@ def test_schedules_that_do_not_fit():
         SimulatedModel(model, tuple(args), choose=choose({"vector": 2}))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("model, launches", [
     (lambda x: (x.sum(0), x.amax(0)), 1), (lambda x: (x.sum(-1), x.amax(-1), (x * x).sum(-1)), 1), (lambda x: (x.sum(0), (x * x).sum(0)), 1),
     (lambda x: (x.sum(0), x.argmax(0)), 2), (lambda x: (x.sum(0), x.sum(1)), 2),

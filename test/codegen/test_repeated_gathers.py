@@ -36,6 +36,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name, dtype", [(name, (torch.float32, torch.bfloat16)[i % 2]) for i, name in enumerate(CASES)])
 def test_right(name, dtype):
     torch.manual_seed(0)
@@ -45,6 +46,7 @@ def test_right(name, dtype):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", CASES)
 def test_kernels(name):
     model, shapes, count = CASES[name]

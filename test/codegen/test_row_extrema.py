@@ -52,6 +52,7 @@ def test_whole_numbers(dtype):
         assert torch.equal(ours, wanted)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", MODELS)
 def test_is_one_kernel(name):
     assert generators(MODELS[name], (torch.empty(8192, 256, dtype=torch.bfloat16),)) == ["rows"]

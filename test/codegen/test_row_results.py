@@ -129,6 +129,7 @@ LONG = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("schedule", ["one group", "groups"])
 @pytest.mark.parametrize("name", LONG)
 def test_blocks_that_have_a_part_of_each_row(name, schedule):

@@ -122,6 +122,7 @@ def test_what_becomes_one_kernel(model, shapes, dtype, found):
     assert generators(model, *(torch.empty(s, dtype=dtype, device="meta") for s in shapes)) == found
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name, schedule", [("softmax bf16", "chosen"), ("two, one behind the other", "warps"), ("sums of exponentials", "a warp")])
 def test_assembles(name, schedule):
     model, make = CASES[name]

@@ -60,6 +60,7 @@ def test_large_patches_are_one_kernel(c, p, dtype):
     assert re.findall(r'generator = "(\w+)"', text) == ["rows"] and re.search(r"vector = 1\b", text), text
 
 
+@pytest.mark.thorough
 def test_rows_with_a_number_of_each_sector_are_not():
     """Points of which none has a neighbour in its row: a norm over the channels that are first is not read as they lie apart."""
     def norm(x, w, b):

@@ -128,6 +128,7 @@ def test_exponentials_below_the_largest(shift):
         torch.testing.assert_close(simulated(x), model(x), equal_nan=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "cross_entropy"])
 @pytest.mark.parametrize("approximate", [False, True])
@@ -162,6 +163,7 @@ def test_losses(rows, columns, reduction):
     assert found.right, str(found)
 
 
+@pytest.mark.thorough
 def test_only_exponentials_below_the_largest_are_approximate():
     def functions(model, dtype):
         x = torch.empty(4, 512, dtype=dtype, device="meta")
@@ -252,6 +254,7 @@ def test_few_rows_use_the_machine():
     assert few.across * few.cluster > many.across * many.cluster
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rows, columns, dtype, weights, across, packed", [
     (16384, 4096, torch.float32, 0, 512, False), (13108, 5120, torch.float32, 2, 512, False), (32768, 2048, torch.float32, 2, 64, False),
     (8192, 16384, torch.bfloat16, 2, 128, True), (65536, 784, torch.bfloat16, 0, 32, False), (65536, 1024, torch.bfloat16, 0, 64, False),
@@ -290,6 +293,7 @@ def test_what_computes_much_computes_it_once():
     assert plain.kept and not plain.held
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("widths, dtype, schedule", [
     ((40, 44), torch.float32, {}), ((2, 6), torch.float64, {}),
     ((16, 8, 136), torch.bfloat16, {"threads": 64, "across": 32, "held": False, "kept": 0, "unroll": 2}),
@@ -322,6 +326,7 @@ def test_totals_are_of_rows(model):
     assert found.right, str(found)
 
 
+@pytest.mark.thorough
 def test_schedules_that_do_not_fit():
     model, args, _ = CASES["layer_norm"]()
     with pytest.raises(CompileError, match="does not keep what is read"):

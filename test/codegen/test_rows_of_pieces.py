@@ -86,6 +86,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel_reads_the_pieces(name):
     model, args = CASES[name]

@@ -20,6 +20,7 @@ def norm(s, v, r):
     return (v - v.mean(-1, keepdim=True)) / v.square().sum(-1, keepdim=True).add(0.1).sqrt()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("model", [product, norm])
 def test_a_thread_for_each_row(model, dtype):

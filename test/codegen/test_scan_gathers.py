@@ -62,6 +62,7 @@ def simulated(model, args, schedule=None):
     return SimulatedModel(model, args, choose=choose, passes=PASSES, expand=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel(name):
     torch.manual_seed(0)
@@ -84,6 +85,7 @@ def test_one_pass():
     assert len(rows) == 1 and kernels(sums(-1), x) == kernels(sums(0), x) == kernels(concatenated, x) == 1
 
 
+@pytest.mark.thorough
 def test_apart():
     """Sums that begin with something else, or that something else reads, products behind 0, shifts to lower places, and pieces that are two tensors."""
     x, y = torch.rand(256, 512), torch.rand(256, 512)
@@ -98,6 +100,7 @@ def test_apart():
         assert found.right, str(found)
 
 
+@pytest.mark.thorough
 def test_cpu():
     x = torch.rand(6, 40)
     for model in (weights, sums(-1), sums(0)):

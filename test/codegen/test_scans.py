@@ -186,6 +186,7 @@ def test_few_rows_are_many_blocks(shape, length, dim, group):
         assert (scans.pick(scans.read(kernels(module)[0], TARGET), TARGET).group > 0) == group
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shape, dtype, expected", [
     ((65536, 1024), torch.float32, Scans(256, 8, 4, 8, 8, resident=4)),
     ((65536, 1024), bf16, Scans(256, 16, 4, 16, 8, stages=1, resident=5)),

@@ -98,6 +98,7 @@ def test_put(dim, type_):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("dim, dtype, kind", [
     (1, torch.float32, "amax"), (0, torch.bfloat16, "amin"), (1, torch.int64, "amin"), (0, torch.uint8, "amax"),
@@ -184,6 +185,7 @@ def test_few_are_compared(name):
     assert not any("scatter" in s.kernel for s in made.program.plan.steps)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shape, count, few", [
     ((4096, 128), 8, True), ((4096, 256), 8, True), ((8, 64), 9, False), ((65536, 128), 8, False), ((8, 1024, 512), 2, False), ((64, 4096), 3, True),
     ((8192, 4096), 1, True),

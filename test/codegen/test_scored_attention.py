@@ -47,6 +47,7 @@ def exact(q, k, v, gradient, bias, seen, hidden, kept, learned):
     return [result.detach(), *torch.autograd.grad(result, leaves, gradient.double())]
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", FORMS)
 def test_simulated(name):

@@ -55,6 +55,7 @@ def test_columns_together(batch, n, k, rows, dtype):
     assert not any(s.along_k for s in found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rows, k", [(2, 24), (4, 24), (5, 24), (8, 8)])
 def test_several_vectors(rows, k):
     found = right(lambda x, w: x @ w.transpose(1, 2), (2, rows, k), (2, 45, k))

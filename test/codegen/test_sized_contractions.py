@@ -176,6 +176,7 @@ def test_schedules_that_need_the_length_of_a_sum_are_refused(schedule):
         build(sized(1024, 768, K, lhs="k,m"), "bf16x6", schedule)
 
 
+@pytest.mark.thorough
 def test_kernels_for_ranges_share_a_module():
     chosen = choose(sized(M, 768, 576), "by_size")
     with idle_context(), ir.Location.unknown():
@@ -208,6 +209,7 @@ def test_a_convolution_by_steps_of_a_padded_image():
     assert '"by_size"' in scheduled(model, (x,), dynamic_shapes=sizes)
 
 
+@pytest.mark.thorough
 def test_images_beyond_a_range_have_no_bound_that_needs_wide_offsets():
     """784 pixels in each of any number of images: a number of images without an upper bound has none where there are more than so many pixels."""
     model = torch.nn.Conv2d(64, 128, 3, 2, 1).bfloat16().requires_grad_(False)

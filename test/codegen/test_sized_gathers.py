@@ -46,6 +46,7 @@ def test_a_thread_samples_several_channels(model, across):
         assert found.right, f"{each}: {found}"
 
 
+@pytest.mark.thorough
 def test_several_channels_are_chosen_as_for_known_sizes():
     model, args, found = sampled(), (torch.empty(4, 64, 128, 160), torch.empty(4, 128, 160, 2)), []
     for varying in (None, ({0: A, 2: A, 3: A}, EVERY)):

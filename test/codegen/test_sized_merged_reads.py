@@ -40,6 +40,7 @@ def test_right(model, varying, dtype):
         assert_close_to_float64(merged(*args), model, args)
 
 
+@pytest.mark.thorough
 def test_none_and_one():
     """Sums of nothing are 0, and what is divided by no elements is no number, as elsewhere."""
     rows = {0: torch.export.Dim("n", min=0, max=1 << 20)}

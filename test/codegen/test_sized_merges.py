@@ -48,6 +48,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", CASES)
 def test_right_for_every_size(name):

@@ -100,6 +100,7 @@ def test_extremes_of_rows(kind, include_self, dtype, columns):
         torch.testing.assert_close(run(*args), expected, rtol=0, atol=0)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("far, there", [(-1, True), (-31, True), (-32, False), (31, False), (1 << 40, False), ((1 << 32) + 1, False)])
 def test_places(far, there):
     """Negative ones count from the end, at every size; those outside are left alone."""
@@ -174,6 +175,7 @@ def test_places_of_single_elements(name):
 ROWS_OF = {"rows": (0,), "columns": (1,), "rows and columns": (0, 1)}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("accumulate", [True, False])
 @pytest.mark.parametrize("name", ROWS_OF)
 def test_indices_of_several_dimensions(name, accumulate):

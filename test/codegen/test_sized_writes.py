@@ -67,6 +67,7 @@ def test_a_cache_of_any_size(write, dtype, width, varying):
             torch.testing.assert_close(read, result, rtol=1e-2 if dtype == BF16 else 1e-5, atol=1e-2 if dtype == BF16 else 1e-5)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("place", [-1, 12, 2**32 + 3, -(2**62)])
 def test_places_that_there_are_not(place):
     given = random(4, 3, 12, 8), random(4, 3, 1, 8), torch.tensor([5])

@@ -33,6 +33,7 @@ PROGRAMS = {  # what is computed, shapes of arguments, launches
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name, dtype", [(name, (torch.float32, BF16)[n % 2]) for n, name in enumerate(PROGRAMS)], ids=str)
 def test_right(name, dtype):
     torch.manual_seed(0)

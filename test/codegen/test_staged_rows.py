@@ -106,6 +106,7 @@ def softmax(x):
     return x.softmax(-1)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("model, shape, dtype, expected", [
     (sums, (1 << 16, 3), torch.float32, False),  # three pieces a thread, which are read as they lie
     (softmax, (1 << 16, 3), torch.float32, True),  # whose parts of sectors would be written

@@ -48,6 +48,7 @@ def test_that_they_are_transposed(name, schedule):
     assert right(TABLES[name], tables((203, 92), torch.bfloat16), schedule)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_other_types(schedule):
     torch.manual_seed(0)

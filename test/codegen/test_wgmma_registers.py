@@ -68,6 +68,7 @@ def test_numbers_of_an_image_with_channels_outermost(monkeypatch, tile_m, tile_n
     assert (result.double() - expected).norm() / expected.norm() < 1e-3
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("m, n, k, schedule", [
     (40, 300, 1100, by_registers(128, 40, 3, stream=True)), (24, 600, 100, by_registers(128, 24, 2, stream=True)),

@@ -37,6 +37,7 @@ def test_whole(name, dtype):
     assert outcome.verdict == "whole", outcome
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["add", "cumsum", "sort", "nn.functional.conv2d", "gather"])
 def test_whole_through_torch_compile(name):
     outcome = judge(name, sample_of(name, "float32"), "cpu")

@@ -24,6 +24,7 @@ def of_a_row(x, y):
     return x[0]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("function", [moved, put_elsewhere, of_nothing, of_a_row])
 def test_ones_elsewhere(function, dynamic):

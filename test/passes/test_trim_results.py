@@ -89,6 +89,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_sums(name):
     torch.manual_seed(0)
@@ -129,6 +130,7 @@ def test_sizes_that_vary(name, model, varying):
         assert_close_to_float64(compiled(*args), program, args)
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("images, varying", [(6, "both"), (6, "images"), (6, "tokens"), (1, "tokens")])
 def test_no_more_is_computed_of_sizes_that_vary(images, varying):

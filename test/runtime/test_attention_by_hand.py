@@ -93,6 +93,7 @@ def test_rows_without_keys(operations):
         assert torch.equal(mine.isnan(), theirs.isnan()) and (mine - theirs).nan_to_num().float().norm() <= 0.01 * theirs.nan_to_num().float().norm()
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("again", [False, True], ids=["kept", "checkpointed"])
 def test_dropout(again, operations):

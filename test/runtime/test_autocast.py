@@ -29,6 +29,7 @@ def is_like(compiled, model, *args):
     assert (got.double() - wanted.double()).abs().max() <= 2 * torch.finfo(wanted.dtype).eps * wanted.double().abs().max()
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("model, first", [(net(), None), (net(), torch.bfloat16), (einsum, None)], ids=["outside", "inside", "einsum"])
 def test_calls_within_any_state(model, first):

@@ -29,6 +29,7 @@ def fresh():
     inferno.stats(reset=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("function, graphs", [(branches, 3), (steps, 2), (loop, 3)])
 def test_inference(function, graphs):
     x, y = torch.randn(5, 5), torch.randn(5, 5)  # scan gives its step columns

@@ -110,6 +110,7 @@ def test_options_decorators_and_functions():
     torch.testing.assert_close(model(x), model.layer(x).sin())
 
 
+@pytest.mark.thorough
 def test_batch_norm_and_caches_written_in_place():
     class Cached(nn.Module):
         def __init__(self):

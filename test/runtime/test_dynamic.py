@@ -102,6 +102,7 @@ def test_a_buffer_written_in_place():
         torch.testing.assert_close(ours.total, theirs.total)
 
 
+@pytest.mark.thorough
 def test_memory_is_that_of_the_sizes():
     """Workspace and results are computed for each size: the plan holds expressions, and buffers share memory."""
     made, *_ = compiled("attention")

@@ -47,6 +47,7 @@ def fresh():
     torch._dynamo.reset()
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("way", ["pieces", "dynamo", "torch.compile"])
 def test_shares_of_a_call_that_leaves_no_trace(way):

@@ -280,6 +280,7 @@ class Recurrent(nn.Module):
         return F.ctc_loss(self.head(hidden).log_softmax(-1).transpose(0, 1), y, torch.full((3,), 5), torch.full((3,), 2))
 
 
+@pytest.mark.thorough
 def test_a_recurrent_layer_that_is_not_in_one_graph():
     """It compiles where no gradient is asked for; with gradients it runs as Dynamo has it, in Python."""
     torch.manual_seed(0)

@@ -35,6 +35,7 @@ def warnings_of(caplog):
     return [r.getMessage() for r in caplog.records if r.name.startswith("inferno") and r.levelno >= logging.WARNING]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", PASSES)
 def test_a_training_step(name, monkeypatch, caplog):
     monkeypatch.setattr(*PASSES[name], fail)
@@ -100,6 +101,7 @@ OF_A_MODEL = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", OF_A_MODEL)
 def test_a_compiled_model(name, monkeypatch):
     """Where nothing may run in eager the error names the part, and the exception."""

@@ -40,6 +40,7 @@ def scheduled(function, args) -> str:
     return jobs.fuse(linalg, "sm_90a", features=["attention", "unmeasured"]).stages["scheduled"]
 
 
+@pytest.mark.thorough
 def test_a_bias_that_is_read_by_numbers_is_made_first():
     """What is not known to be a sum of numbers of query and key is an element of a tensor that another kernel makes."""
     def bucketed(q, k, v, table, buckets):

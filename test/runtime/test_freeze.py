@@ -272,6 +272,7 @@ class Pieces(nn.Module):
         return self.second(y * (torch.linalg.svdvals(y)[:, None] > 0))
 
 
+@pytest.mark.thorough
 def test_in_pieces(prepared):
     model = Pieces().eval()
     fast = inferno.compile(model, (X,), freeze="1M")

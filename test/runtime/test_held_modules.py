@@ -47,6 +47,7 @@ HOLDERS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", HOLDERS)
 @torch.no_grad()
 def test_weights_that_change_are_seen(name):

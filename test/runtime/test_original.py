@@ -83,6 +83,7 @@ def test_a_training_step_whose_forward_fails(killed, caplog):
     assert [p.name.startswith("a graph of") for p in report.pieces if p.reason] == [True] and report.call > 0
 
 
+@pytest.mark.thorough
 def test_a_training_step_whose_backward_fails(doomed):
     """The step under way is computed from what a compiled forward has kept; those that follow are torch's."""
     model, x = network(), torch.randn(2, 3, 8, 8)

@@ -203,6 +203,7 @@ assert not any(name.startswith(("torch_mlir", "llvmlite", "inferno.mlir")) for n
 """
 
 
+@pytest.mark.thorough
 def test_it_loads_where_there_is_no_compiler(package):
     assert without_a_compiler(_ALONE, str(package)) == "fine"
 

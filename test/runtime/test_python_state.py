@@ -114,6 +114,7 @@ def state_of(module):
     return [leaf for m in module.modules() for leaf in tree_leaves([m.state_dict(keep_vars=True), m.__dict__])]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", STATEFUL)
 def test_calls_change_what_eager_changes_and_compiling_nothing(name):
     model, eager = STATEFUL[name](), STATEFUL[name]()
@@ -244,6 +245,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_of_the_host(name):
     """Each call seeds or draws as eager does, and compiling does neither."""

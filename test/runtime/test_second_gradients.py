@@ -45,6 +45,7 @@ def check(model, x, calls=2):
         assert_close(ours, exact)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("model, shape", [
     (lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 1)), (5, 6)),
     (lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Softplus(), nn.Linear(8, 1)), (5, 6)),  # each call is one step of its statistics

@@ -249,6 +249,7 @@ def test_arguments_by_their_names(trained):
 HIDING = [torch.zeros(5, 5, dtype=torch.bool), torch.full((5, 5), -math.inf), torch.zeros(5, 5).index_fill(0, torch.tensor([1]), -math.inf)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("mask", HIDING, ids=["bools", "all", "a row"])
 def test_rows_that_a_mask_hides(mask):
     """Their gradients are 0 by its parts, too, where minus infinity is added to all scores of a row; and results lie as torch's do, by the query."""

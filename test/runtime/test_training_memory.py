@@ -31,6 +31,7 @@ def step(module: nn.Module, *shape: int):
     return measure(module, lambda call: call(x).square().mean(), "cpu")
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("apart", [False, True], ids=["one call", "chunks"])
 def test_what_is_kept_is_freed_while_the_backward_runs(monkeypatch, apart):

@@ -77,6 +77,7 @@ def test_lengths_that_are_written():
         torch.testing.assert_close(compiled(x, lengths), written(x, lengths))
 
 
+@pytest.mark.thorough
 def test_a_grid():
     x, sizes = torch.randn(30, 4), torch.tensor([[2, 3], [4, 1]])
     compiled = inferno.compile(grid, (x, sizes), target="cpu")

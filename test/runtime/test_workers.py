@@ -78,6 +78,7 @@ def test_processes_that_cannot_start(tmp_path, monkeypatch, pool):
     assert pool.run("test", "run", text=MODULE, pipeline="cse")
 
 
+@pytest.mark.thorough
 def test_workers_can_be_started_before_their_work():
     pool = Pool(2)
     try:

@@ -54,6 +54,7 @@ def test_the_runner(tmp_path, monkeypatch, capsys):
     assert "0 of 1 right" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_a_model_in_a_process_of_its_own():
     result = zoo_run.run_child("no such model", "inferno.compile", "cpu", 60)
     assert result["status"] == "crashed" and "no such model" in result["error"]

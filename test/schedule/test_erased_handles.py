@@ -63,6 +63,7 @@ class QueryGradients(nn.Module):
 _HEADS = zeros(2, 8, 512, 64, dtype=torch.bfloat16)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("model", "inputs"), [
     (Block(), [zeros(2, 24, 16)]), (Convolutions().eval(), [zeros(2, 3, 16, 16)]), (Recurrent(), [zeros(6, 32, 64), zeros(32, 64)]),
     (QueryGradients(), [*[_HEADS] * 4, zeros(2, 8, 512, 1), zeros(2, 8, 512, 1, dtype=torch.bfloat16)]),

@@ -74,6 +74,7 @@ def transposed(f, shape, dtype):
         return [columns.pick(c, TARGET) for c in found if c is not None]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("grouped, shape, dtype, expected", [
     (True, (64, 256, 64, 64), torch.float32, (8, 8, 4, 4)), (True, (64, 256, 64, 64), torch.bfloat16, (2, 2, 4, 4)),
     (False, (64, 256, 64, 64), torch.float32, (8, 8, 4, 4)), (False, (64, 256, 64, 64), torch.bfloat16, (2, 2, 4, 4)),

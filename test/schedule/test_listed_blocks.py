@@ -16,6 +16,7 @@ from inferno.schedule.attention.tiling import tile_attention
 from inferno.target import find_target
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("length, last, batch, heads", [(200, 300, 2, 4), (256, 384, 1, 1)])
 def test_blocks_of_any_sizes(length, last, batch, heads):

@@ -9,6 +9,7 @@ def norm(x):
     return (x - x.mean(0)) * torch.rsqrt(x.var(0, unbiased=False) + 1e-5)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("columns, dtype, one", [
     (16384, torch.bfloat16, True), (16386, torch.bfloat16, False), (16388, torch.bfloat16, False), (16384, torch.float32, True), (16386, torch.float32, False),
 ], ids=str)

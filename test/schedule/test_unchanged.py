@@ -131,6 +131,7 @@ def pieces(x):
     return torch.cat((y[:, :8].t(), torch.log_softmax(y, 0)[:, 8:].t()), 0), (x * x).sum(0), y.cumsum(-1)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", ["sm_90a", "cpu"])
 @pytest.mark.parametrize("name", ["block", "pieces", "convolution"])
 def test_programs_are_the_same_without(name, target, monkeypatch):

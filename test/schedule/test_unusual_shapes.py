@@ -10,6 +10,7 @@ from inferno.schedule.rows.column_schedule import Columns
 F = torch.nn.functional
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", [n for n, (_, _, made) in PROGRAMS.items() if made])
 def test_generators(name):
     model, make, expected = PROGRAMS[name]

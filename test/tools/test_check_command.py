@@ -17,6 +17,7 @@ from inferno.tools.ir_program import IrProgram
 CODE = "torch.nn.Sequential(nn.LayerNorm(40), nn.Linear(40, 16), nn.Softmax(-1))(torch.randn(8, 40))"
 
 
+@pytest.mark.thorough
 def test_a_right_model_and_a_kernel_that_is_asked_for(tmp_path, capsys):
     assert main(["check", "-c", CODE, "--target", "cpu", "--kernel", "matmul_addf", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out

@@ -134,6 +134,7 @@ def test_what_is_known_is_used_and_a_new_result_recompiles(folder, monkeypatch):
     assert compiled().ir("scheduled") == second.ir("scheduled")
 
 
+@pytest.mark.thorough
 def test_what_is_known_is_in_the_order_of_the_program():
     def many(*tensors):
         return tuple(torch.exp(t) for t in tensors)
@@ -175,6 +176,7 @@ def test_without_the_library_its_calls_were_not_measured(folder, monkeypatch):
     assert known_schedules(TARGET) == {"b" * 40: SLOWER, "c" * 40: SLOWER}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("schedule", ['{generator = "of another version", tile = 1 : i64}', SLOWER.replace("64", "48"), '{generator = "wgmma"}', "damaged"])
 def test_what_is_not_valid_any_more_is_ignored(folder, schedule, caplog):
     plain = chosen()

@@ -180,6 +180,7 @@ def test_results_of_other_versions_are_not_resumed(folder):
     assert tune().time > 1
 
 
+@pytest.mark.thorough
 def test_several_gpus_share_the_kernels(folder):
     _, problem = read_problem()
     trouble(folder, seconds=0.02)
