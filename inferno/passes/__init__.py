@@ -71,6 +71,7 @@ _SUMMARIES = (
         "split-windows": "Reduce large windows that overlap along one side after the other.",
         "expand-windows": "Rewrite poolings and reductions of few rows as elementwise operations.",
         "take-rows": "Gather rows before a norm or softmax of each row, not after it.",
+        "sink-gathers": "Reduce or multiply the rows that there are, and take the results, where more rows are taken.",
         "lift-slices": "Slice what an elementwise operation reads instead of its result, where a reshape is next to the slice.",
         "expand-maps": "Move a reshape between two elementwise operations behind the second one.",
         "turn-maps": "Make what several operations read in another order in that order.",
