@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from checks import assert_right
+from choices import generators
 
 import inferno
 from inferno.errors import CaptureError
@@ -21,10 +22,20 @@ def test_widths_of_both_signs(widths, dtype):
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 @pytest.mark.parametrize("shape, widths", [
     ((2, 3, 5, 7), (3, 2, 1, 4)), ((3, 6), (2, 0)), ((2, 3, 4, 5, 6), (1, 2, 0, 1, 2, 1)), ((2, 3, 5, 7), (-1, 2, 1, -2)),
+    ((2, 3, 5, 7), (0, 0, 1, 4)), ((2, 3, 5, 7), (2, 0, 0, 0)), ((2, 3, 4, 5, 6), (1, 2, 0, 0, 2, 1)), ((2, 3, 4, 5, 6), (0, 0, 3, 1, 0, 0)),
 ], ids=str)
 def test_by_elements(mode, shape, widths):
     x = torch.randn(shape) if len(shape) != 4 else torch.randn(shape).to(memory_format=torch.channels_last)
     assert_right(lambda x: F.pad(x, widths, mode=mode), (x,), target="cpu")
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_by_nothing(mode):
+    """As convolutions of one element pad that are made like their neighbours: a product alone is left, and what is given back is no view."""
+    x, w = torch.randn(8, 16, 20, 20), torch.randn(8, 16, 1, 1)
+    assert generators(lambda x, w: F.conv2d(F.pad(x, (0, 0, 0, 0), mode=mode), w), (x, w)) == generators(F.conv2d, (x, w))
+    padded = inferno.compile(lambda x: F.pad(x, (0, 0, 0, 0), mode=mode), (x,), target="cpu", fallback=False)(x)
+    assert torch.equal(padded, x) and padded.data_ptr() != x.data_ptr()
 
 
 @pytest.mark.covering(most=3)

@@ -54,15 +54,18 @@ def _gathered(place: Callable[[Tensor, int], Tensor]) -> Callable:
             return NotImplemented
         if place == _around and min(padding) < 0:
             return NotImplemented  # what is left after cutting goes around
-        places: list[Tensor | None] = [None] * (x.dim() - dims)
-        for i in reversed(range(dims)):
+        found = torch.contiguous_format if place == _around else suggest_memory_format(x)  # as torch's
+        padded = [i for i in range(dims) if padding[2 * i] or padding[2 * i + 1]]
+        if not padded:
+            return x.clone(memory_format=found)
+        places: list[Tensor | None] = [None] * (x.dim() - 1 - max(padded))
+        for i in reversed(range(min(padded), max(padded) + 1)):
             size, low, high = x.shape[x.dim() - 1 - i], padding[2 * i], padding[2 * i + 1]
             if size + low + high <= 0:
                 return NotImplemented
             narrow = torch.int32 if size + abs(low) + abs(high) < 2**30 else torch.int64  # whose arithmetic takes a GPU a third of the time
             number = torch.arange(size + low + high, dtype=narrow, device=x.device) - low
-            places.append(place(number, size).reshape([-1] + [1] * i))
-        found = torch.contiguous_format if place == _around else suggest_memory_format(x)  # as torch's
+            places.append((place(number, size) if i in padded else number).reshape([-1] + [1] * (i - min(padded))))
         return aten.index.Tensor(x, places).contiguous(memory_format=found)
 
     return decomposition
