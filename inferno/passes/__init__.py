@@ -65,6 +65,7 @@ _SUMMARIES = (
         "hoist-frozen": "Move what depends on frozen weights alone to @prepare.",
         "merge-phases": "Rewrite a concatenation of all phases of a tensor, such as even and odd rows, as a transposition.",
         "compose-moves": "Compose rolls, reshapes and transposes of rows into one gather.",
+        "split-concats": "Multiply the pieces of a concatenation separately where rows of them are taken.",
         "sink-concats": "Reduce the pieces of a concatenation separately instead of concatenating them.",
         "expand-pieces": "Rewrite concatenations, paddings and slice writes as elementwise operations.",
         "transpose-returned": "Compute a result in the transposed layout that the program returns.",

@@ -29,8 +29,8 @@ _FUSE = (
     # What is not needed is not computed; what frozen weights alone decide moves to @prepare.
     "trim-results", _CLEAN, "merge-scales", "move-factors", "split-frozen", "hoist-frozen",
     # Data movement (rolls, concatenations, paddings, writes to slices, poolings, gathers of rows) becomes elementwise, or goes to its readers.
-    "merge-phases", "compose-moves", "sink-concats", "join-writes", "expand-pieces", "transpose-returned", "split-windows", "expand-windows", "take-rows",
-    "sink-gathers", "lift-slices", "expand-maps", "turn-maps",
+    "merge-phases", "compose-moves", "split-concats", "sink-concats", "join-writes", "expand-pieces", "transpose-returned", "split-windows",
+    "expand-windows", "take-rows", "sink-gathers", "lift-slices", "expand-maps", "turn-maps",
     # Elementwise fusion, and the slices and gathers that are left behind it.
     "fuse-elementwise", "unroll-sums", "write-slices", "join-slices", "hoist-slices", "join-slices", "cut-reshaped", "drop-results",
     "fold-reductions", "fuse-gathers", "drop-results",

@@ -17,9 +17,9 @@ from inferno.passes.shapes import reassociation, reassociation_attribute
 from inferno.passes.takings import Taking, begin, resized, take, taking
 
 _SECTOR = 32  # bytes that memory reads at least
-_LAUNCH = 4 << 20  # bytes that an H200 moves while another kernel is launched (1 us)
-_BYTE = 100  # operations of a product that take as long as a byte: between those of float32 (TF32) and of 16 bits
-_GAIN = 1.5  # times fewer bytes from which on: rows that are named often are in a cache (no measurement chose it)
+LAUNCH = 4 << 20  # bytes that an H200 moves while another kernel is launched (1 us)
+_BYTE, _BYTE_OF_16_BITS = 25, 150  # operations of a product that take an H200 as long as a byte does: in float32 (exact, by three of bf16) and in 16 bits
+GAIN = 1.5  # times fewer bytes from which on: rows that are named often are in a cache (no measurement chose it)
 
 
 def sink_gathers(module: ir.Module) -> None:
@@ -43,14 +43,19 @@ def _pays(made: Taking, region: RowRegion) -> bool:
     before = taken * row * (_SECTOR if strided and row > 1 else max(width, min(width * row, _SECTOR) // row))
     if turned is not None:
         before = min(before, (2 * there + taken) * row * width)
-    after, products = _LAUNCH + there * row * width, 0
+    after, products, rate = LAUNCH + there * row * width, 0, operations_of_a_byte(made.source.type.element_type)
     for op in region.operations:
         if is_sum_of_products(op):
             before += 2 * taken * row * width
             products += 2 * prod(loop_sizes(op))
     for end in region.ends:
         after += prod(end.type.shape) // taken * element_bytes(end.type.element_type) * (there + taken)
-    return before + products / _BYTE > _GAIN * (after + products * there / taken / _BYTE)
+    return before + products / rate > GAIN * (after + products * there / taken / rate)
+
+
+def operations_of_a_byte(element: ir.Type) -> int:
+    """How many operations of a product of such factors take as long as a byte."""
+    return _BYTE if element_bytes(element) > 2 else _BYTE_OF_16_BITS
 
 
 def _last(turned: ir.Operation) -> int:

@@ -5,7 +5,7 @@ import torch
 from checks import check
 from universal_program import SimulatedModel
 
-from inferno.passes import sink_gathers
+from inferno.passes import sink_gathers, split_concats
 
 F = torch.nn.functional
 ROWS, TAKEN, WIDTH = 20, 230, 36
@@ -20,6 +20,8 @@ SUNK = {
     "parts of columns": lambda x, w, i: x[i][:, 3:20].amin(-1),
     "heads": lambda x, w, i: (x.view(20, 4, 9)[i] * w[0].view(4, 9)).sum(-1).sigmoid(),
     "rows of the transposed": lambda x, w, i: x.t().contiguous()[i % 36].sum(-1),
+    "edges": lambda x, w, i: F.silu(torch.cat((x[i], x[i.flip(0)]), -1) @ torch.cat((w, 2 * w))[:, :8]),
+    "edges with numbers of their own": lambda x, w, i: F.linear(torch.cat((w.flatten()[:TAKEN, None].cos(), x[i], x[i * 3 % 20]), -1), torch.cat((w, w.t(), w[:, :1]), 1)[:8]),
     "an end and what is made of it": lambda x, w, i: (lambda s: (s, s + w.sum()))(x[i].logsumexp(-1)),
 }
 KEPT = {
@@ -27,6 +29,8 @@ KEPT = {
     "by place": lambda x, w, i: (x[i] * torch.arange(TAKEN)[:, None]).sum(-1),
     "with others of as many": lambda x, w, i: (x[i] * w.flatten()[:TAKEN, None]).sum(-1),
     "all together": lambda x, w, i: x[i].sum(0),
+    "pieces that others read, too": lambda x, w, i: torch.cat((x[i], x[i.flip(0)]), -1) @ torch.cat((w, 2 * w))[:, :8] + x[i].sum(-1, keepdim=True),
+    "rows of pieces": lambda x, w, i: torch.cat((x[i], x[i.flip(0)]), 0) @ w[:, :8],
     "softmax": lambda x, w, i: F.softmax(x[i], -1),
     "remainders": lambda x, w, i: (i % 7)[i % TAKEN, None].expand(TAKEN, WIDTH).remainder(i[:WIDTH] + 1).sum(-1),
 }
@@ -34,7 +38,8 @@ KEPT = {
 
 @pytest.fixture
 def launches_are_free(monkeypatch):
-    monkeypatch.setattr(sink_gathers, "_LAUNCH", 0)
+    for module in (sink_gathers, split_concats):
+        monkeypatch.setattr(module, "LAUNCH", 0)
     torch.manual_seed(0)
 
 
