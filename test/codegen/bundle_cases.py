@@ -41,6 +41,11 @@ def sums(a, b, c):
     return a.sum(-1), torch.softmax(b, -1), c.max(-1), a.mean(0)
 
 
+def sums_of_columns(a, b):
+    """Of what takes much to compute, by twice the threads of the others."""
+    return F.gelu(a).sum(0), b.sum(0)
+
+
 def of_nothing(x):
     """Kernels that read no tensor."""
     return torch.arange(70, device=x.device) * 3, torch.eye(9, device=x.device), torch.softmax(x, -1)
@@ -54,5 +59,6 @@ CASES = {
     "a transposing one": (transposed, (randn(48, 64), randn(40), randn(3)), [["elementwise"] * 2]),
     "of nothing": (of_nothing, (randn(9, 40),), [["elementwise", "elementwise", "rows"]]),
     "sums": (sums, (randn(123, 640), randn(70, 256), randn(64, 520)), [["reductions", "rows", "reductions", "reductions"]]),
+    "sums of columns": (sums_of_columns, (randn(23, 2048, dtype=torch.bfloat16),) * 2, [["reductions", "reductions"]]),
     "several results": (several_results, (randn(32, 300), randn(32, 300)), [["rows", "rows"]]),
 }

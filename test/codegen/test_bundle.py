@@ -140,3 +140,11 @@ def test_a_warp_alone_is_no_block_of_what_has_many():
     assert bundle.join([large, large]) is not None
     assert bundle.join([large, small]) is None
     assert bundle.join([Elementwise(threads=64), small]) is not None
+
+
+def test_sums_have_as_many_threads_as_others():
+    """Half of theirs, and no fewer: and not where one thread has each."""
+    few, many = Reductions(32, 8, 8), Reductions(32, 16, 4)
+    assert bundle.join([few, many]).parts == (few, Reductions(32, 8, 4))
+    assert bundle.join([few, Reductions(32, 32, 4)]) is None
+    assert bundle.join([few, Reductions(512, 1, 4)]) is None

@@ -45,6 +45,7 @@ def choose(kernels: Sequence[func.FuncOp]) -> Bundle | None:
 
 def join(own: Sequence[Any]) -> Bundle | None:
     """The same of the schedules that they have."""
+    own = _of_one_size(own)
     rigid = {s.threads for s in own if not _flexible(s)}
     if len(rigid) > 1:
         return None
@@ -52,6 +53,12 @@ def join(own: Sequence[Any]) -> Bundle | None:
     if threads <= _HALF and any(_flexible(s) and s.threads >= _MANY for s in own):
         return None
     return Bundle(tuple(replace(s, threads=threads) if _flexible(s) else s for s in own))
+
+
+def _of_one_size(own: Sequence[Any]) -> list[Any]:
+    """The same, where sums have half the threads for their terms if that makes all blocks equal: twice the terms for each are less than a launch."""
+    least = min((s.threads for s in own if not _flexible(s)), default=0)
+    return [replace(s, along=s.along // 2) if s.generator == "reductions" and s.threads == 2 * least and s.along > 1 and not s.rows else s for s in own]
 
 
 def _flexible(s: Any) -> bool:
