@@ -21,7 +21,7 @@ SUNK = {
     "heads": lambda x, w, i: (x.view(20, 4, 9)[i] * w[0].view(4, 9)).sum(-1).sigmoid(),
     "rows of the transposed": lambda x, w, i: x.t().contiguous()[i % 36].sum(-1),
     "edges": lambda x, w, i: F.silu(torch.cat((x[i], x[i.flip(0)]), -1) @ torch.cat((w, 2 * w))[:, :8]),
-    "edges with numbers of their own": lambda x, w, i: torch.cat((w.flatten()[:TAKEN, None].cos(), x[i], x[i * 3 % 20]), -1) @ torch.cat((w, w.t(), w[:1]))[:, :8],
+    "edges with a number each": lambda x, w, i: torch.cat((w.flatten()[:TAKEN, None].cos(), x[i], x[i * 3 % 20]), -1) @ torch.cat((w, w.t(), w[:1]))[:, :8],
     "an end and what is made of it": lambda x, w, i: (lambda s: (s, s + w.sum()))(x[i].logsumexp(-1)),
 }
 KEPT = {
