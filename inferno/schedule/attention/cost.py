@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from math import ceil
 
 from inferno.element_sizes import element_bytes
-from inferno.schedule.analysis.cost import CLOCK, At
+from inferno.schedule.analysis.cost import CLOCK, At, accessed_bytes
 from inferno.schedule.attention.kernel import AttentionKernel
 from inferno.schedule.attention.schedule import FEW_ROWS, Attention, adders, completed, lines
 from inferno.schedule.attention.support import elements
 from inferno.schedule.attention.tiling import AttentionTiling
 from inferno.schedule.attention.warps import block_clocks
+from inferno.schedule.matmul.contraction import Operand
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -127,8 +128,13 @@ def _cutting(count: int) -> float:
 
 def _moved(s: Attention, a: AttentionKernel, seen: Sequence[int], at: At) -> float:
     """Bytes: queries, as many results, and once the keys and values that are seen."""
-    q, *others = (at(elements(o, a)) * element_bytes(o.element) for o in (a.q, a.k, a.v))
+    q, *others = (_read(o, a, at) for o in (a.q, a.k, a.v))
     return 2 * q + sum(others) * min(1.0, sum(seen) * s.keys / at(a.keys.size))
+
+
+def _read(o: Operand, a: AttentionKernel, at: At) -> int:
+    """Bytes of an operand, each once, which several places of it may read."""
+    return at(elements(o, a)) * element_bytes(o.element) if o.pages is not None else accessed_bytes(o.access, a.sizes, at)
 
 
 def _seen(s: Attention, a: AttentionKernel, at: At) -> list[int]:

@@ -103,8 +103,8 @@ def inlined(map_: Map | None) -> bool:
 
 
 def elements(o: Operand, a: AttentionKernel) -> Int:
-    """Of an operand; of pages those that the tables say."""
-    return product(o.access.shape) if o.pages is None else product(n for d, n in enumerate(a.sizes) if any(x.strides[d] for x in o.reads))
+    """Of an operand, which may be a part of a tensor; of pages those that the tables say."""
+    return product(n for d, n in enumerate(a.sizes) if any(x.strides[d] for x in o.reads))
 
 
 def is_new(a: AttentionKernel) -> bool:
