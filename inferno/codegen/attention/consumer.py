@@ -69,8 +69,7 @@ class Consumer:
         self.lane = lane
         self.masks = None if f.masks is None else Masks(f.masks, self.number, warp, lane)
         self.place_rows(warp, lane)
-        halves = HALVES if f.schedule.shares == 1 and not f.schedule.warp_rows else [half for half in HALVES if 8 * half < f.rows]
-        self.softmax = Softmax(words, self.scores.factor, self.scores.made, halves, exact=f.kernel.q.element.width == 32)
+        self.softmax = Softmax(words, self.scores.factor, self.scores.made, self.scores.halves, exact=f.kernel.q.element.width == 32)
         self.drops = None if f.kernel.dropout is None else Drops(words, f.kernel.dropout, f.tiling.grid, f.tensors)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
         own = (f.layout.results, finished.buffers * 64 * 128) if f.schedule.apart else (0, f.q_bytes)  # else where its queries were
@@ -87,7 +86,7 @@ class Consumer:
     def place_rows(self, warp: Integer, lane: Integer) -> None:
         """Which scores this thread has, and what multiplies."""
         self.products = Products(self.frame, self.number)
-        self.scores = Scores(self.frame, self.words.mul(self.number, 64), warp, lane)
+        self.scores = Scores(self.frame, self.words.mul(self.number, 64), warp, lane, rows=self.frame.rows)
 
     def emit(self) -> None:
         f, words = self.frame, self.words

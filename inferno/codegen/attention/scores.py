@@ -31,12 +31,13 @@ class _Points:
 
 
 class Scores:
-    """Of one consumer, whose first row in a tile is ``row``; of a warp that has keys of its own ``key`` is the first of a block's."""
+    """Of one consumer, whose first row in a tile is ``row`` and which has at most ``rows``; of a warp that has keys of its own ``key`` is the first of a
+    block's."""
 
-    def __init__(self, frame: Frame, row: Integer, warp: Integer, lane: Integer, key: Integer = 0) -> None:
+    def __init__(self, frame: Frame, row: Integer, warp: Integer, lane: Integer, key: Integer = 0, rows: int = 64) -> None:
         a, words = frame.kernel, frame.words
         self.frame, self.words = frame, words
-        self.halves = [half for half in HALVES if 8 * half < frame.schedule.queries]
+        self.halves = [half for half in HALVES if 8 * half < rows]  # which rows of a thread are any
         self.row = words.add(row, words.add(words.shl(warp, 4), words.shr(lane, 2)))
         self.column = words.add(words.shl(words.mask(lane, 3), 1), key)
         self.pairs = self.inlined(a.score)
