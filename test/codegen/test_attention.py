@@ -146,6 +146,12 @@ def test_orders(order):
     assembled(built)
 
 
+@pytest.mark.parametrize("queries, order", [(50, "static"), (64, "static"), (300, "single")])
+def test_tiles_that_a_band_leaves_equally_long_are_begun_as_others_are(queries, order):
+    """A head of one tile: the next one's copies begin while this one is computed.  Longer heads of many columns have tiles of different lengths."""
+    assert chosen(kernel_of(causal, heads(queries, queries, 192, of=128, shared=128))).order == order
+
+
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("schedule", [
     Attention(3, 128), Attention(1, 128, turns=False), Attention(overlap=False), Attention(turns=False),

@@ -70,7 +70,7 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     """Microseconds: a block of keys after the other, and what a tile takes beside.  Where tiles are equally long whole rounds of them."""
     depth, width = a.depth.size, a.width.size
     each_product, each_key, each_block = _CLOCKS[s.consumers]
-    seen, rows = _seen(s, a, at), min(64, s.queries, at(a.queries.size))
+    seen, rows = blocks_seen(s, a, at), min(64, s.queries, at(a.queries.size))
     few, single = rows <= FEW_ROWS, s.order == "single"
     read = few and s.pieces == 1 and not a.pages  # what takes time is to read the keys
     if read:
@@ -102,7 +102,7 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     if s.order == "even":
         clocks = rounds * max(tiles) + _MEETING
     else:
-        clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
+        clocks = ceil(rounds) * max(tiles) if len(set(seen)) == 1 or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
     moved = _moved(s, a, seen, at)
     busy = min(1.0, rounds)
     memory = moved / (_MEMORY_RATE * busy**_BUSY if moved > _L2 else _L2_RATE) / (_OF_CLUSTERS if s.parts > 2 else 1)
@@ -137,7 +137,7 @@ def _read(o: Operand, a: AttentionKernel, at: At) -> int:
     return at(elements(o, a)) * element_bytes(o.element) if o.pages is not None else accessed_bytes(o.access, a.sizes, at)
 
 
-def _seen(s: Attention, a: AttentionKernel, at: At) -> list[int]:
+def blocks_seen(s: Attention, a: AttentionKernel, at: At) -> list[int]:
     """Blocks of keys that the tiles of a head see."""
     keys, low, high = at(a.keys.size), *(None if end is None else at(end) for end in ((None, None) if a.band is None else (a.band.low, a.band.high)))
     found = []
