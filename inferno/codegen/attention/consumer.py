@@ -87,6 +87,7 @@ class Consumer:
         """Which scores this thread has, and what multiplies."""
         self.products = Products(self.frame, self.number)
         self.scores = Scores(self.frame, self.words.mul(self.number, 64), warp, lane, rows=self.frame.rows)
+        self.scores.weighting = self.scores.inlined(self.frame.kernel.weighting)
 
     def emit(self) -> None:
         f, words = self.frame, self.words
@@ -211,9 +212,9 @@ class Consumer:
         return Running(following, state, scale_rows(sums, decay), self.pack(weights))
 
     def kept(self, place: Place, weights: Sequence[ir.Value]) -> list[ir.Value]:
-        """A block's weights, or 0 where they are dropped."""
+        """A block's weights, or 0 where they are dropped, or what else is made of them."""
         if self.drops is None:
-            return list(weights)
+            return self.scores.weighted(weights)
         kept = self.drops.kept(place.grid, self.scores.query, self.scores.key, len(weights))
         return [arith.select(k, w, float32(0.0)) for k, w in zip(kept, weights)]
 

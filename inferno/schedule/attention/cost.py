@@ -77,7 +77,8 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
         each_block = _FEW_BLOCK
     multiply = s.queries * s.keys * (depth + width) / 2048 * _PRODUCTS[s.pieces]
     copy = s.pieces * s.keys * (lines(depth) + lines(width)) * 128 / _COPY_RATE
-    own = sum(any(x.strides[d] for d in a.queries.dims) and any(x.strides[d] for d in a.keys.dims) for x in a.score_extras)
+    read_beside = dict.fromkeys((*a.score_extras, *a.weighting_extras))
+    own = sum(any(x.strides[d] for d in a.queries.dims) and any(x.strides[d] for d in a.keys.dims) for x in read_beside)
     brought = len(s.mask_slot.panels)
     each_key += s.queries * (_READ * max(0, own - brought) + _BROUGHT * brought)
     copy += s.mask_slot.bytes / _COPY_RATE
