@@ -56,6 +56,12 @@ def with_sinks(q, k, v, sinks):
     return torch.softmax(scores, -1, dtype=scores.dtype)[..., :-1] @ v
 
 
+def _hidden_again(q, k, v, seen, least):
+    """As ESPnet and DeBERTa have it: rows of which all is hidden give 0."""
+    scores = (q @ k.transpose(-1, -2) / 4).masked_fill(~seen, least)
+    return torch.softmax(scores, -1).masked_fill(~seen, 0) @ v
+
+
 def _packed(x):
     q, k, v = x.unflatten(-1, (3, 4, 16)).permute(2, 0, 3, 1, 4)
     return sdpa(q, k, v).transpose(1, 2).flatten(2)
@@ -101,6 +107,13 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "cache": (
         lambda q, k, v, p: sdpa(q, k, v, attn_mask=torch.arange(12) <= torch.arange(5)[:, None] + p), _operands(5, 12, 4, lambda: torch.tensor(4)), None,
     ),
+    "hidden again": (
+        lambda q, k, v, m: _hidden_again(q, k, v, m, -1e4), _operands(12, 12, 4, _keys_of_rows), None,
+    ),
+    "hidden again by infinity": (lambda q, k, v, m: _hidden_again(q, k, v, m, -torch.inf), _operands(12, 12, 4, _keys_of_rows), None),
+    "causal, and hidden again": (lambda q, k, v: _hidden_again(q, k, v, torch.ones(12, 12, dtype=torch.bool).tril(), -torch.inf), _operands(), (None, 0)),
+    "weighted": (lambda q, k, v, a, b: torch.softmax(q @ k.transpose(-1, -2) / 4, -1) * a * b / 0.8 @ v, _operands(
+        12, 12, 4, lambda: torch.rand(2, 1, 12, 1), lambda: torch.rand(4, 12, 12)), None),
     "further": (lambda q, k, v, g: sdpa(q, k, v) * g, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 16)), None),
 }
 
@@ -154,6 +167,8 @@ def evaluate(a: AttentionKernel, arguments: list[Tensor | None]) -> Tensor:
     weights = powers / (total if a.sink is None else total + torch.exp(at(a.sink) - most))
     if a.safe:
         weights = torch.where(most == -torch.inf, 0.0, weights)
+    if a.weighting is not None:
+        weights = mapped(a.weighting, weights)[0]
     o = (weights * operand(a.v)).sum(a.keys.dims, keepdim=True)
     (destination,) = a.destinations
     result = torch.full(destination.access.shape, torch.nan, dtype=torch.float64)

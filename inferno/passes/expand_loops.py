@@ -14,6 +14,7 @@ from math import prod
 
 from inferno.mlir import ir, linalg, owner, tensor, users, walk
 from inferno.passes.contraction import is_contraction
+from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.generics import (
     REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_widening, kinds, knows_sizes, loop_sizes, maps, only_user, use_count,
 )
@@ -28,9 +29,11 @@ _FEW = 64  # terms of a product that waits for its results to be written, howeve
 
 
 def expand_loops(module: ir.Module) -> None:
-    """Split the batch loops of contractions where an operand is a transposed or broadcast tensor that is flattened."""
+    """Split the batch loops of contractions where an operand is a transposed or broadcast tensor that is flattened, or for a GPU (which asks for
+    ``expand-pieces``) where the result is transposed when it is no longer flat."""
+    results = EXPAND in module.operation.attributes
     for op in [op for op in walk(module.operation, "linalg.generic") if is_contraction(op)]:  # what else is found may be gone by its turn
-        if _can_split(op) and (parts := _batch(op) or _rows(op)):
+        if _can_split(op) and (parts := _batch(op) or _rows(op) or (_written(op) if results else {})):
             replace(op, parts)
 
 
@@ -56,18 +59,40 @@ def _rows(op: ir.Operation) -> dict[int, Sequence[Int]]:
     these dimensions."""
     sizes, read = loop_sizes(op), [dims(m) for m in maps(op)]
     terms = [size for size, kind in zip(sizes, kinds(op)) if kind == REDUCTION]
-    if None in read or not all(isinstance(t, int) for t in terms) or prod(terms) > _FEW:
-        return {}
-    view = only_user(op.results[0])
-    while is_elementwise(view) and len(view.results) == 1 and _keeps_order(view):
-        view = only_user(view.results[0])
-    if view is None or view.name != "tensor.expand_shape" or not knows_sizes(view):
+    if None in read or not all(isinstance(t, int) for t in terms) or prod(terms) > _FEW or (view := _expansion(op)) is None:
         return {}
     found = {
         loop: [shape(view.results[0])[d] for d in group] for group, loop in zip(reassociation(view), read[-1])
         if len(group) > 1 and loop in read[0] and loop not in read[1] and any(_is_shared(reader, view.results[0], group) for reader in users(view.results[0]))
     }
     return found if all(isinstance(n, int) for sizes in found.values() for n in sizes) else {}
+
+
+def _written(op: ir.Operation) -> dict[int, Sequence[Int]]:
+    """The same of batch loops of which the result, or what is computed of its elements, is expanded for what alone reads it, and writes these dimensions
+    apart from each other, with the innermost one as it was: heads beside each other, as attention has them in the end."""
+    read, view = [dims(m) for m in maps(op)], _expansion(op)
+    reader = None if view is None else only_user(view.results[0])
+    if None in read or not is_elementwise(reader) or len(reader.results) != 1:
+        return {}
+    where = next(dims(m) for v, m in zip(inputs(reader), maps(reader)) if v == view.results[0])
+    written = dims(maps(reader)[-1])
+    if where is None or written is None or sorted(where) != sorted(written) or where[-1] != written[-1]:
+        return {}
+    found = {}
+    for group, loop in zip(reassociation(view), read[-1]):
+        places = [written.index(where[d]) for d in group]
+        if places != list(range(places[0], places[0] + len(places))) and all(loop in r for r in read):
+            found[loop] = [shape(view.results[0])[d] for d in group]
+    return found
+
+
+def _expansion(op: ir.Operation) -> ir.Operation | None:
+    """What alone expands the result, or what is computed of its elements, where it lies as the result does."""
+    view = only_user(op.results[0])
+    while is_elementwise(view) and len(view.results) == 1 and _keeps_order(view):
+        view = only_user(view.results[0])
+    return view if view is not None and view.name == "tensor.expand_shape" and knows_sizes(view) else None
 
 
 def _keeps_order(op: ir.Operation) -> bool:

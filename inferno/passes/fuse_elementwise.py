@@ -98,8 +98,8 @@ def _is_sliced(value: ir.Value) -> bool:
 
 
 def _looks_up(producer: ir.Operation) -> bool:
-    """Whether it reads elements at places that another tensor says."""
-    return any(map(is_looked_up, walk(producer, "tensor.extract")))
+    """Whether it reads elements at places that another tensor says, or that are in no regular order."""
+    return any(is_looked_up(gather, bent=True) for gather in walk(producer, "tensor.extract"))
 
 
 def _meets_itself(value: ir.Value) -> bool:

@@ -6,11 +6,17 @@ Place = tuple[int | None, int, int]
 """A loop, or none, what its number is multiplied by, and what is added."""
 
 
-def is_looked_up(gather: ir.Operation) -> bool:
-    """Whether an element is gathered at a place that another tensor says."""
+# What makes places of numbers of loops that are in no regular order, as buckets of distances are.
+_BENDING = {"math.absi", "arith.minsi", "arith.maxsi", "arith.minui", "arith.maxui", "arith.fptosi", "arith.fptoui"}
+
+
+def is_looked_up(gather: ir.Operation, bent: bool = False) -> bool:
+    """Whether an element is gathered at a place that another tensor says; if ``bent`` also one that numbers of loops say in no regular order."""
     def is_read(place: ir.Value) -> bool:
         made = owner(place)
-        return isinstance(place, ir.BlockArgument) if made is None else any(map(is_read, made.operands))
+        if made is None:
+            return isinstance(place, ir.BlockArgument)
+        return (bent and made.name in _BENDING) or any(map(is_read, made.operands))
 
     return any(map(is_read, list(gather.operands)[1:]))
 

@@ -146,6 +146,12 @@ def test_orders(order):
     assembled(built)
 
 
+@pytest.mark.parametrize("queries, order", [(50, "static"), (64, "static"), (300, "single")])
+def test_tiles_that_a_band_leaves_equally_long_are_begun_as_others_are(queries, order):
+    """A head of one tile: the next one's copies begin while this one is computed.  Longer heads of many columns have tiles of different lengths."""
+    assert chosen(kernel_of(causal, heads(queries, queries, 192, of=128, shared=128))).order == order
+
+
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("schedule", [
     Attention(3, 128), Attention(1, 128, turns=False), Attention(overlap=False), Attention(turns=False),
@@ -330,3 +336,25 @@ def test_the_space():
 def test_left_alone(args):
     assert chosen(kernel_of(F.scaled_dot_product_attention, args)) is None
 
+
+
+def capped(q, k, v, mask=None):
+    scores = 4 * torch.tanh(q @ k.mT / 16)
+    return torch.softmax(scores if mask is None else scores + mask, -1) @ v
+
+
+@pytest.mark.covering(most=2)
+@pytest.mark.parametrize("order", ["single", "static", "even"])
+@pytest.mark.parametrize("function, masked", [(capped, False), (capped, True), (F.scaled_dot_product_attention, False)])
+def test_of_up_to_eight_queries_every_other_row_is_none(monkeypatch, order, function, masked):
+    """A thread has those of two rows: scores and exponentials are computed of one alone."""
+    text = kernel_of(function, heads(4, 512, 64) + ((empty(4, 512),) if masked else ()))
+    few = build(text, "attention", Attention(1, 64, 3, order, False))
+    more = build(kernel_of(function, heads(9, 512, 64) + ((empty(9, 512),) if masked else ())), "attention", Attention(1, 64, 3, order, False))
+    instructions = r"ex2\.approx\.ftz\.f32|tanh"
+    assert 0.4 < few.count(instructions) / more.count(instructions) < 0.6
+    torch.manual_seed(0)
+    args = [torch.randn(3, 2, n, 16).bfloat16() for n in (4, 40, 40)] + ([torch.randn(4, 40).bfloat16()] if masked else [])
+    if order != "single":
+        share_two_multiprocessors(monkeypatch)
+    assert_close_to_float64(simulate(function, tuple(args), Attention(1, 16, 3, order, False)), function, args)

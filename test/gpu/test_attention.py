@@ -80,6 +80,43 @@ def test_heads_lie_side_by_side():
     assert 'generator = "attention"' in compiled.ir("scheduled")
 
 
+@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize("batch, length, of, size", [(32, 128, 25, 192), (32, 50, 32, 192), (3, 200, 4, 96)])
+def test_one_tensor_of_all(batch, length, of, size, is_causal):
+    """Queries, keys and values are read where they lie, in a large tensor too; tiles of a causal head that has one are walked."""
+    def function(x):
+        q, k, v = x.view(batch, length, 3, of, size).permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal).transpose(1, 2).flatten(2)
+
+    right(function, (randn(batch, length, 3 * of * size),))
+
+
+@pytest.mark.parametrize("queries, of, keys, size", [(4, 128, 3000, 64), (8, 4, 500, 128), (1, 800, 500, 128), (9, 32, 300, 64)])
+def test_few_queries_whose_scores_are_computed(queries, of, keys, size):
+    """Of up to 8 queries half of a thread's rows are none: by one block of threads, shares of the keys and equal shares."""
+    right(lambda q, k, v: torch.softmax(30 * torch.tanh(q @ k.mT / size**0.5 / 30), -1) @ v, heads(queries, keys, size, batch=1, of=of, shared=of))
+
+
+def hidden_again(q, k, v, hidden, least):
+    return torch.softmax((q @ k.mT / 8).masked_fill(hidden, least), -1).masked_fill(hidden, 0) @ v
+
+
+@pytest.mark.parametrize("least", [-1e4, -torch.inf, torch.finfo(torch.bfloat16).min])
+@pytest.mark.parametrize("queries, keys, size", [(300, 400, 64), (1000, 1000, 128), (4, 2000, 64), (130, 130, 192)])
+def test_weights_that_are_masked_again(queries, keys, size, least):
+    """Rows of which all is hidden give 0, as with a mask of keys."""
+    each = torch.rand(2, 1, queries, keys, device="cuda") < 0.4
+    each[:, :, 3] = True
+    some = torch.arange(keys, device="cuda") >= torch.tensor([keys, keys // 3], device="cuda").view(2, 1, 1, 1)
+    for mask in (each, some, each.expand(2, 4, -1, -1).contiguous()):
+        right(lambda q, k, v, m: hidden_again(q, k, v, m, least), (*heads(queries, keys, size), mask))
+
+
+def test_weights_that_are_multiplied():
+    of_queries, of_each = randn(2, 1, 300, 1), randn(4, 300, 400)
+    right(lambda q, k, v, a, b: torch.softmax(q @ k.mT / 8, -1) * a * b @ v, (*heads(300, 400, 64), of_queries, of_each))
+
+
 def test_masks():
     right(with_mask, (*heads(300, 399, 64), randn(4, 300, 399)))
     right(with_mask, (*heads(300, 400, 128), torch.rand(2, 1, 1, 400, device="cuda") > 0.3))

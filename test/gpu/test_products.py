@@ -35,3 +35,16 @@ def test_ones_times_a_weight_that_others_read(exact_float32, dtype):
 
     compiled = assert_right(function, (torch.randn(512, 384, device="cuda").to(dtype), torch.randn(384, 256, device="cuda").to(dtype)))
     assert "universal" not in {row.generator for row in compiled.explain().rows}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("batch, heads, rows, terms, columns", [
+    (64, 16, 16, 16, 32), (16, 8, 49, 49, 32), (8, 16, 256, 256, 64), (8, 4, 4, 77, 64), (3, 5, 33, 31, 17), (2, 4, 300, 300, 5), (8, 8, 64, 64, 8),
+])
+def test_heads_are_written_beside_each_other(exact_float32, dtype, batch, heads, rows, terms, columns):
+    def together(a, b):
+        return (a @ b).transpose(1, 2).reshape(batch, rows, heads * columns)
+
+    given = [torch.randn(s, device="cuda").to(dtype) for s in ((batch, heads, rows, terms), (batch, heads, terms, columns), (batch, rows, heads * columns))]
+    assert len(assert_right(together, tuple(given[:2])).explain().rows) == 1
+    assert len(assert_right(lambda a, b, c: together(a, b).relu() * 2 + c, tuple(given)).explain().rows) == 1

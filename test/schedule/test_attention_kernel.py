@@ -68,6 +68,24 @@ def test_a_bias_of_a_table_is_looked_up_in_front(tmp_path, flat):
     assert_close_to_float64(IrProgram.read(path, "cpu")(*args)[0], attend, args)
 
 
+@pytest.mark.covering(most=1)
+@pytest.mark.parametrize("places", [lambda i: i.abs().clamp(max=7), lambda i: i.clamp(-5, 5) + 5], ids=["near ones", "of both sides"])
+def test_a_bias_of_distances_that_are_cut_off_is_looked_up_in_front(tmp_path, places):
+    """As T5's buckets: no strides say where their elements are."""
+    def attend(q, k, v, table):
+        i = torch.arange(12)
+        bias = F.embedding(places(i[:, None] - i), table).permute(2, 0, 1)
+        return torch.softmax((_scores(q, k) + bias).float(), -1).to(q.dtype) @ v
+
+    args = (*operands("plain", torch.bfloat16), torch.randn(11, 4).bfloat16())
+    path = tmp_path / "attention.mlir"
+    with idle_context(), ir.Location.unknown():
+        module = fused(attend, args)
+        assert len(calls(module)) == 1
+        path.write_text(str(module))
+    assert_close_to_float64(IrProgram.read(path, "cpu")(*args)[0], attend, args)
+
+
 def _scores(q, k):
     return q @ k.transpose(-1, -2)
 
@@ -82,7 +100,8 @@ APART = {
     "hundreds of steps": lambda q, k, v: torch.softmax(_in_steps(_scores(q, k), 130), -1) @ v,
     "weights are returned": lambda q, k, v: (torch.softmax(_scores(q, k), -1), torch.softmax(_scores(q, k), -1) @ v),
     "scores are returned": lambda q, k, v: (_scores(q, k), torch.softmax(_scores(q, k), -1) @ v),
-    "dropout": lambda q, k, v: torch.softmax(_scores(q, k), -1) * (v[..., :1].transpose(-1, -2) > 0) / 0.8 @ v,
+    "masked by another one": lambda q, k, v: (s := _scores(q, k)).masked_fill(s > 1, -torch.inf).softmax(-1).masked_fill(s > 2, 0) @ v,
+    "not linear": lambda q, k, v: torch.softmax(_scores(q, k), -1).square() @ v,
     "over the queries": lambda q, k, v: torch.softmax(_scores(q, k), -2) @ v,
     "over the heads": lambda q, k, v: torch.softmax(_scores(q, k), 1) @ v,
     "no largest": lambda q, k, v: (e := torch.exp(_scores(q, k))) / e.sum(-1, keepdim=True) @ v,

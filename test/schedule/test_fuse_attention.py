@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 pytest.importorskip("transformers")
 
@@ -44,3 +45,21 @@ def test_bias_of_a_product(dtype):
     made = {r.kernel: r.generator for r in report.rows}
     assert list(made.values()).count("attention") == 1
     assert max(b.bytes for b in report.boundaries) <= 8 * 128 * 128 * 4  # the bias: scores are 16 times as many
+
+
+@pytest.mark.covering(most=2)
+@pytest.mark.parametrize("layout", ["(b, l, 3, h, d)", "(b, l, h, 3, d)", "(3, b, h, l, d)"])
+@pytest.mark.parametrize("columns", [64, 192])
+def test_one_tensor_of_all(layout, columns):
+    """What queries, keys and values are parts of is not read as a whole for each: large as it is, copies of the parts would take less time."""
+    sizes = {"3": 3, "b": 32, "l": 128, "h": 25, "d": columns}
+    order = layout.strip("()").split(", ")
+
+    def attend(x):
+        q, k, v = x.permute([order.index(name) for name in "3bhld"])
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+    args = (torch.empty([sizes[name] for name in order], dtype=torch.bfloat16),)
+    linalg, _ = jobs.lower_to_linalg(capture(attend, args).text)
+    kernels = jobs.fuse(linalg, "sm_90a", features=["attention"]).stages["scheduled"].split("func.func private")[1:]
+    assert [re.findall(r'generator = "(\w+)"', k) for k in kernels] == [["attention"]]

@@ -69,8 +69,7 @@ class Consumer:
         self.lane = lane
         self.masks = None if f.masks is None else Masks(f.masks, self.number, warp, lane)
         self.place_rows(warp, lane)
-        halves = HALVES if f.schedule.shares == 1 and not f.schedule.warp_rows else [half for half in HALVES if 8 * half < f.rows]
-        self.softmax = Softmax(words, self.scores.factor, self.scores.made, halves, exact=f.kernel.q.element.width == 32)
+        self.softmax = Softmax(words, self.scores.factor, self.scores.made, self.scores.halves, exact=f.kernel.q.element.width == 32)
         self.drops = None if f.kernel.dropout is None else Drops(words, f.kernel.dropout, f.tiling.grid, f.tensors)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
         own = (f.layout.results, finished.buffers * 64 * 128) if f.schedule.apart else (0, f.q_bytes)  # else where its queries were
@@ -87,7 +86,8 @@ class Consumer:
     def place_rows(self, warp: Integer, lane: Integer) -> None:
         """Which scores this thread has, and what multiplies."""
         self.products = Products(self.frame, self.number)
-        self.scores = Scores(self.frame, self.words.mul(self.number, 64), warp, lane)
+        self.scores = Scores(self.frame, self.words.mul(self.number, 64), warp, lane, rows=self.frame.rows)
+        self.scores.weighting = self.scores.inlined(self.frame.kernel.weighting)
 
     def emit(self) -> None:
         f, words = self.frame, self.words
@@ -212,9 +212,9 @@ class Consumer:
         return Running(following, state, scale_rows(sums, decay), self.pack(weights))
 
     def kept(self, place: Place, weights: Sequence[ir.Value]) -> list[ir.Value]:
-        """A block's weights, or 0 where they are dropped."""
+        """A block's weights, or 0 where they are dropped, or what else is made of them."""
         if self.drops is None:
-            return list(weights)
+            return self.scores.weighted(weights)
         kept = self.drops.kept(place.grid, self.scores.query, self.scores.key, len(weights))
         return [arith.select(k, w, float32(0.0)) for k, w in zip(kept, weights)]
 

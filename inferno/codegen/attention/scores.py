@@ -31,16 +31,18 @@ class _Points:
 
 
 class Scores:
-    """Of one consumer, whose first row in a tile is ``row``; of a warp that has keys of its own ``key`` is the first of a block's."""
+    """Of one consumer, whose first row in a tile is ``row`` and which has at most ``rows``; of a warp that has keys of its own ``key`` is the first of a
+    block's."""
 
-    def __init__(self, frame: Frame, row: Integer, warp: Integer, lane: Integer, key: Integer = 0) -> None:
+    def __init__(self, frame: Frame, row: Integer, warp: Integer, lane: Integer, key: Integer = 0, rows: int = 64) -> None:
         a, words = frame.kernel, frame.words
         self.frame, self.words = frame, words
-        self.halves = [half for half in HALVES if 8 * half < frame.schedule.queries]
+        self.halves = [half for half in HALVES if 8 * half < rows]  # which rows of a thread are any
         self.row = words.add(row, words.add(words.shl(warp, 4), words.shr(lane, 2)))
         self.column = words.add(words.shl(words.mask(lane, 3), 1), key)
         self.pairs = self.inlined(a.score)
         self.whole = None if a.blocks is None else self.inlined(a.blocks.whole.score) if a.blocks.whole.differs else self.pairs
+        self.weighting: PairEpilogue | None = None
 
     def inlined(self, score: Map | None) -> PairEpilogue | None:
         """A score function."""
@@ -86,6 +88,17 @@ class Scores:
                     brought(pairs)
                 if pairs is self.whole or self.frame.kernel.blocks is None:  # masked blocks are few
                     pairs.load([8 * half for half in self.halves], range(self.frame.schedule.warp_keys // 8))
+
+        if self.weighting is not None:
+            self.weighting.place_thread(grid, self.query, self.key, inside)
+            if self.pairs is not None:
+                self.weighting.know_from(self.pairs)
+            self.weighting.load([8 * half for half in self.halves], range(self.frame.schedule.warp_keys // 8))
+
+    def weighted(self, weights: Sequence[ir.Value]) -> list[ir.Value]:
+        """What values are multiplied by, of weights."""
+        made, f32 = self.applied(self.weighting, weights), ir.F32Type.get()
+        return [x if x.type == f32 else arith.extf(f32, x) for x in made]
 
     def finish(
         self, products: Sequence[ir.Value], above: bool, below: bool, edge: bool, whole: bool = False, kind: ir.Value | None = None,

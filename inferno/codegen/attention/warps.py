@@ -37,7 +37,7 @@ class WarpConsumer(Consumer):
     def place_rows(self, warp: Integer, lane: Integer) -> None:
         f, words = self.frame, self.words
         self.warp = warp
-        self.scores = Scores(f, 0, 0, lane, words.mul(warp, f.schedule.warp_keys))
+        self.scores = Scores(f, 0, 0, lane, words.mul(warp, f.schedule.warp_keys), f.rows)
         self.products = WarpProducts(f, warp, lane)
         self.exact = ExactProducts(self.products)
 

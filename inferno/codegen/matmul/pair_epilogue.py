@@ -50,6 +50,11 @@ class PairEpilogue:
         """``value`` is what ``read`` would read there, of a tensor that has a number of its own at each place."""
         self._seen[source, down, j] = value
 
+    def know_from(self, other: "PairEpilogue") -> None:
+        """What another one, placed there as well, has read."""
+        own = set(self.loaded)
+        self._seen.update({key: value for key, value in other._seen.items() if isinstance(key, tuple) and len(key) == 3 and key[0] in own})
+
     @property
     def loaded(self) -> Sequence[Access]:
         """What the epilogue reads of global memory."""

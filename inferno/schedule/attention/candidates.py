@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import ceil
 
 from inferno.schedule.analysis.cost import At, clusters_at_once
+from inferno.schedule.attention.cost import blocks_seen
 from inferno.schedule.attention.kernel import AttentionKernel
 from inferno.schedule.attention.masks import brought_masks, widths
 from inferno.schedule.attention.resources import fits, held
@@ -59,8 +60,9 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: 
 def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At) -> Iterator[Attention]:
     """``s`` with more tiles than blocks, or with several blocks for a tile."""
     tiles = at(tiling.tiles(s))
-    if tiles > target.multiprocessors * s.resident and s.apart and (not a.uneven or a.depth.size + a.width.size <= _WIDE):
-        yield replace(s, order="dynamic" if a.uneven and not s.cut else "static")
+    uneven = a.blocks is not None or len(set(blocks_seen(s, a, at))) > 1
+    if tiles > target.multiprocessors * s.resident and s.apart and (not uneven or a.depth.size + a.width.size <= _WIDE):
+        yield replace(s, order="dynamic" if uneven and not s.cut else "static")
         if fits(even := replace(s, order="even"), a, target):
             yield even
     blocks = ceil(at(a.keys.size) / s.keys)

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from math import ceil
 
 from inferno.element_sizes import element_bytes
-from inferno.schedule.analysis.cost import CLOCK, At
+from inferno.schedule.analysis.cost import CLOCK, At, accessed_bytes
 from inferno.schedule.attention.kernel import AttentionKernel
 from inferno.schedule.attention.schedule import FEW_ROWS, Attention, adders, completed, lines
 from inferno.schedule.attention.support import elements
 from inferno.schedule.attention.tiling import AttentionTiling
 from inferno.schedule.attention.warps import block_clocks
+from inferno.schedule.matmul.contraction import Operand
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -69,14 +70,15 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     """Microseconds: a block of keys after the other, and what a tile takes beside.  Where tiles are equally long whole rounds of them."""
     depth, width = a.depth.size, a.width.size
     each_product, each_key, each_block = _CLOCKS[s.consumers]
-    seen, rows = _seen(s, a, at), min(64, s.queries, at(a.queries.size))
+    seen, rows = blocks_seen(s, a, at), min(64, s.queries, at(a.queries.size))
     few, single = rows <= FEW_ROWS, s.order == "single"
     read = few and s.pieces == 1 and not a.pages  # what takes time is to read the keys
     if read:
         each_block = _FEW_BLOCK
     multiply = s.queries * s.keys * (depth + width) / 2048 * _PRODUCTS[s.pieces]
     copy = s.pieces * s.keys * (lines(depth) + lines(width)) * 128 / _COPY_RATE
-    own = sum(any(x.strides[d] for d in a.queries.dims) and any(x.strides[d] for d in a.keys.dims) for x in a.score_extras)
+    read_beside = dict.fromkeys((*a.score_extras, *a.weighting_extras))
+    own = sum(any(x.strides[d] for d in a.queries.dims) and any(x.strides[d] for d in a.keys.dims) for x in read_beside)
     brought = len(s.mask_slot.panels)
     each_key += s.queries * (_READ * max(0, own - brought) + _BROUGHT * brought)
     copy += s.mask_slot.bytes / _COPY_RATE
@@ -101,7 +103,7 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     if s.order == "even":
         clocks = rounds * max(tiles) + _MEETING
     else:
-        clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
+        clocks = ceil(rounds) * max(tiles) if len(set(seen)) == 1 or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
     moved = _moved(s, a, seen, at)
     busy = min(1.0, rounds)
     memory = moved / (_MEMORY_RATE * busy**_BUSY if moved > _L2 else _L2_RATE) / (_OF_CLUSTERS if s.parts > 2 else 1)
@@ -127,11 +129,16 @@ def _cutting(count: int) -> float:
 
 def _moved(s: Attention, a: AttentionKernel, seen: Sequence[int], at: At) -> float:
     """Bytes: queries, as many results, and once the keys and values that are seen."""
-    q, *others = (at(elements(o, a)) * element_bytes(o.element) for o in (a.q, a.k, a.v))
+    q, *others = (_read(o, a, at) for o in (a.q, a.k, a.v))
     return 2 * q + sum(others) * min(1.0, sum(seen) * s.keys / at(a.keys.size))
 
 
-def _seen(s: Attention, a: AttentionKernel, at: At) -> list[int]:
+def _read(o: Operand, a: AttentionKernel, at: At) -> int:
+    """Bytes of an operand, each once, which several places of it may read."""
+    return at(elements(o, a)) * element_bytes(o.element) if o.pages is not None else accessed_bytes(o.access, a.sizes, at)
+
+
+def blocks_seen(s: Attention, a: AttentionKernel, at: At) -> list[int]:
     """Blocks of keys that the tiles of a head see."""
     keys, low, high = at(a.keys.size), *(None if end is None else at(end) for end in ((None, None) if a.band is None else (a.band.low, a.band.high)))
     found = []

@@ -18,7 +18,7 @@ class AttentionKernel:
     """With b over the batch (sequences, heads), i over queries, j over keys, d over the depth and e over the width::
 
         s[b, i, j] = score(scale * sum over d of q[b, i, d] * k[b, j, d])       -inf where j is outside of band(i)
-        o[b, i, e] = sum over j of weight(softmax over j of s)[b, i, j] * v[b, j, e]
+        o[b, i, e] = sum over j of weighting(weight(softmax over j of s)[b, i, j]) * v[b, j, e]
         destinations = epilogue(o)
 
     All accesses have one stride for each loop of ``sizes``: 0 where a tensor does not depend on it.  Loops of the batch may be any number: with
@@ -28,6 +28,8 @@ class AttentionKernel:
     ``score`` is inlined for each point: its ``accumulators`` are the scaled product, its other ``sources`` are read, its ``indices`` are among the
     loops of batch, queries and keys, and its only result is float32; None where the scaled product is the score.  What it yields outside
     of the band does not matter, and it need not be computed there.
+    ``weighting``: what values are multiplied by in the place of weights, which are its ``accumulators``, and in which it is linear; rows' sums do not see it.
+    None where they are multiplied by weights.
     ``epilogue``: its ``accumulators`` are o as float32; None where o is stored as it is, or only rounded to the destination's type.
     ``reach``: the last key that is seen is at most this element (an integer) plus the number that the second has as its offset; its strides are 0 or
     more.  ``score`` says so too: keys beyond need not be looked at.
@@ -66,6 +68,7 @@ class AttentionKernel:
     largest: Access | None
     of_logarithm: Map | None
     dropout: Dropout | None
+    weighting: Map | None
     tf32: bool
     module: ir.Module = field(repr=False)  # a copy of the kernel, and what is made of it: operations are in there
     writes: tuple[CacheWrite, ...] = ()
@@ -84,6 +87,11 @@ class AttentionKernel:
     def score_extras(self) -> tuple[Access, ...]:
         """The tensors that the score function reads: masks, biases."""
         return tuple(dict.fromkeys(sources(self.score) + (() if self.blocks is None else sources(self.blocks.whole.score))))
+
+    @property
+    def weighting_extras(self) -> tuple[Access, ...]:
+        """Those that are read for what weights become."""
+        return sources(self.weighting)
 
     @property
     def extras(self) -> tuple[Access, ...]:

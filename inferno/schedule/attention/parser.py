@@ -22,6 +22,7 @@ from inferno.schedule.attention.dropout import find_factor, read_dropout
 from inferno.schedule.attention.kernel import AttentionKernel
 from inferno.schedule.attention.listed_blocks import Blocks, Peeled, Whole, make_blocks, only_hides, peel_blocks, queries_of
 from inferno.schedule.attention.score_expressions import constant_factor, holds, only, plain, readers_of, unrounded, unscaled, with_one
+from inferno.schedule.attention.weighting import Weighted, find_weighting, hides_rows
 from inferno.schedule.matmul.contraction import Destination, Group, Map, Operand
 from inferno.symbolic import hint
 
@@ -54,12 +55,14 @@ def _read(kernel: func.FuncOp, parser: type["Parser"]) -> Any | None:
 
 @dataclass(frozen=True)
 class _Products:
-    """The ``result`` is a sum of ``weights`` times ``v``.  These are a softmax of ``scores``, which dropout has multiplied by ``factor``; scores are computed
+    """The ``result`` is a sum of ``weights`` times ``v``.  These are a softmax of ``scores``, which dropout has multiplied by ``factor``, or of which something
+    ``weighted`` is made; scores are computed
     of ``product``, that of ``q`` and ``k`` times ``scale``.  ``peeled``: the table of a mask of blocks; ``safe`` and ``sink`` as in AttentionKernel."""
 
     result: Expression
     weights: Expression
     factor: Expression | None
+    weighted: Weighted | None
     scores: Expression
     safe: bool
     sink: Expression | None
@@ -104,12 +107,13 @@ class Parser:
         destinations, epilogue = self.destinations(results, out, found.result)
         operands = [self.operand(e) for e in (found.q, found.k, found.v)]
         score = None if seen.scores is seen.inner else make_map(self.module, [seen.scores], self.numbers, seen.inner)
+        weighting = None if found.weighted is None else make_map(self.module, [found.weighted.result], self.numbers, found.weighted.weight)
         reach = self.reach(seen.scores) if found.peeled is None else None
         sink = None if found.sink is None else access_of(found.sink, self.numbers)
         self.accesses = [
             *(reach or ()), *(() if sink is None else (sink,)),
             *(a for e in operands for a in ((e.access,) if e.pages else e.reads)),
-            *(a for m in (score, None if seen.whole is None else seen.whole.score, epilogue) if m is not None for a in m.sources if a is not None),
+            *(a for m in (score, None if seen.whole is None else seen.whole.score, weighting, epilogue) if m is not None for a in m.sources if a is not None),
             *(d.access for d in destinations), *(x for x in (logarithms, largest) if x is not None),
         ]
         dropout = None if found.factor is None else read_dropout(found.factor, self.keys, self.numbers)
@@ -127,7 +131,7 @@ class Parser:
         weight = found.weights.operands[0].type if found.weights.name == "arith.extf" else found.weights.type
         return AttentionKernel(
             self.sizes, *groups, *operands, weight, seen.scale * found.scale, score, seen.band, reach, blocks, sink, found.safe, epilogue, destinations,
-            logarithms, largest, self.of_logarithm, dropout, takes_tf32(self.kernel), self.module,
+            logarithms, largest, self.of_logarithm, dropout, weighting, takes_tf32(self.kernel), self.module,
         )
 
     def products(self, results: Sequence[Expression]) -> _Products:
@@ -136,7 +140,10 @@ class Parser:
         weights, v = sorted(o.operands, key=lambda e: not holds(e, MAXIMUM))
         self.keys = o.loops
         undropped, factor = find_factor(unrounded(weights))
-        scores, safe, sink = self.softmax(undropped)
+        softmax, weighted, hidden = find_weighting(undropped)
+        scores, safe, sink = self.softmax(softmax)
+        if hides_rows(hidden, scores):
+            safe, weighted = True, None if weighted.chosen else weighted
         scores, peeled = peel_blocks(self.tracer, scores) if self.blocks else (scores, None)
         product = only([scores], CONTRACTION)
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
@@ -145,7 +152,9 @@ class Parser:
         if holds(scores, MAXIMUM, SUM, PAGED, stop=product) or any(holds(r, MAXIMUM, SUM, PAGED, stop=o) for r in results) or holds(q, PAGED):
             raise NotUnderstood
         (q, of_q), (k, of_k) = map(unscaled, (q, k))
-        return _Products(o, weights, factor, scores, safe, sink, peeled, product, q, k, v, of_q * of_k)
+        if weighted is not None and holds(weighted.result, CONTRACTION, MAXIMUM, SUM, PAGED, stop=weighted.weight):
+            raise NotUnderstood
+        return _Products(o, weights, factor, weighted, scores, safe, sink, peeled, product, q, k, v, of_q * of_k)
 
     def number_loops(self, out: Sequence[Loops], found: _Products) -> list[Loop]:
         """Give all loops numbers: rows, keys, the product's, and those over the width, which are returned."""

@@ -21,6 +21,7 @@ _HELD_OF_TWO = 112  # where two blocks share a multiprocessor
 _BESIDE_PRODUCTS = 60  # of which products are made, by the warps that have keys of their own
 _RESERVED = 1024  # bytes of shared memory that each block has for the driver
 _DRAWN = 8  # what random numbers are computed in: 128 keys of 64 columns are spilt with three consumers
+_WEIGHTING = 2  # times, what is read for weights, which waits until softmax is done: at once ptxas spills 128 keys of 64 columns beside a mask
 _MOST_SPLITS = 255  # that can be counted
 
 
@@ -108,7 +109,7 @@ def held(s: Attention, a: AttentionKernel) -> int:
     """Numbers of 32 bits that a thread has at a time."""
     # Of masked blocks of lists it is read where it is needed.
     of_blocks = a.score_extras if a.blocks is None or not a.blocks.whole.differs else sources(a.blocks.whole.score)
-    read = sum(max(2, element_bytes(x.element)) for x in of_blocks if any(x.strides[d] for d in a.keys.dims))
+    read = sum(max(2, element_bytes(x.element)) for x in (*of_blocks, *a.weighting_extras * _WEIGHTING) if any(x.strides[d] for d in a.keys.dims))
     if s.warp_rows:  # sums, and as many products, of whole lines of columns; scores and weights of both parts
         return (2 * lines(a.width.size, s.line) * s.line + s.warp_keys * 4) * s.warp_rows // 32 + _BESIDE_PRODUCTS
     if s.pieces > 1:  # scores and what is read for them, or pieces of weights and a line of products

@@ -36,6 +36,8 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if a.dropout is not None and (a.varies or a.pages or a.writes or a.blocks is not None or a.sink is not None):
         return False
+    if a.weighting is not None and (kinds == {"f32"} or a.dropout is not None or a.blocks is not None):
+        return False
     if kinds == {"f32"}:
         if a.logarithms is not None or a.dropout is not None or any(o.access is None for o in (a.q, a.k, a.v)):
             return False
@@ -45,7 +47,7 @@ def supported(a: AttentionKernel) -> bool:
 def has_supported_accesses(a: AttentionKernel) -> bool:
     """Whether everything that is read and written lies where offsets reach, in types that are loaded and stored, and what is made of scores and results can
     be inlined."""
-    tiles = [*a.score_extras, *a.extras, *(d.access for d in a.destinations)]
+    tiles = [*a.score_extras, *a.weighting_extras, *a.extras, *(d.access for d in a.destinations)]
     places = [*a.statistics, *(() if a.sink is None else (a.sink,)), *(p.table for p in a.pages)]
     if any(not supported_element(p.element) for p in (*tiles, *places)):
         return False
@@ -54,14 +56,14 @@ def has_supported_accesses(a: AttentionKernel) -> bool:
     if any(not isinstance(p.strides[d], int) for p in (*a.extras, *(d.access for d in a.destinations)) for d in a.width.dims):
         return False
     written = {d.access.argument: d.access for d in a.destinations}
-    read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras, *(() if a.sink is None else (a.sink,)), *(p.table for p in a.pages)]
+    read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras, *a.weighting_extras, *(() if a.sink is None else (a.sink,)), *(p.table for p in a.pages)]
     if None in read or any(negative(p) and not _falls(p, a) for p in (*read, *tiles, *places)):
         return False
     if len(written) != len(a.destinations) or any(p.argument in written for p in read):
         return False
     if any(e.argument in written and e != written[e.argument] for e in a.extras):
         return False  # in place, an element may only be read by the thread that writes it
-    return all(inlined(m) for m in (a.score, a.epilogue, a.of_logarithm, a.blocks and a.blocks.whole.score))
+    return all(inlined(m) for m in (a.score, a.weighting, a.epilogue, a.of_logarithm, a.blocks and a.blocks.whole.score))
 
 
 def _has_keys(a: AttentionKernel) -> bool:
@@ -103,8 +105,8 @@ def inlined(map_: Map | None) -> bool:
 
 
 def elements(o: Operand, a: AttentionKernel) -> Int:
-    """Of an operand; of pages those that the tables say."""
-    return product(o.access.shape) if o.pages is None else product(n for d, n in enumerate(a.sizes) if any(x.strides[d] for x in o.reads))
+    """Of an operand, which may be a part of a tensor; of pages those that the tables say."""
+    return product(n for d, n in enumerate(a.sizes) if any(x.strides[d] for x in o.reads))
 
 
 def is_new(a: AttentionKernel) -> bool:
