@@ -23,4 +23,4 @@ def summed(x, rows):
 def test_right(program, shape, taken, dtype):
     torch.manual_seed(0)
     text = assert_right(program, (torch.randn(shape).to(dtype), torch.randint(0, shape[1], (taken,))))
-    assert launches(text) == 2 and "@gather(" not in text, text[:3000]
+    assert launches(text) <= 2 and "gather(%arg0" not in text, text[:3000]
