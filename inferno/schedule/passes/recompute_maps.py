@@ -119,7 +119,7 @@ def computing(program: Rewrite, pairs: list[Edges]) -> list[func.FuncOp] | None:
         before, kernel = program.kernels[callee(edges.calls[-1])], joint_kernel(program.module, program.kernels, edges)
         made.append(kernel)
         at_once = len(generics_of(before)) == 1 or is_for("reductions", before, program.target)  # where it is read, and not once for all operations
-        if (at_once and not compute_first(kernel)) or generator_for(kernel, program.target) != generator_for(before, program.target):
+        if (at_once and not (compute_first(kernel) or _compute_gathered(kernel))) or generator_for(kernel, program.target) != generator_for(before, program.target):
             erase(made)
             return None
     return made
@@ -155,7 +155,7 @@ def compute_first(kernel: func.FuncOp) -> bool:
     """Let the second operation compute what the first one makes, and only it reads; whether that can be."""
     first, second = generics_of(kernel)[:2]
     if any(r.owner.operation != second for r in first.results[0].uses):
-        return _compute_gathered(kernel, first)
+        return False
     counted = {u.owner.operation for o in walk(first, "linalg.index") for u in o.results[0].uses}
     if set(kinds(second)) != {PARALLEL} and any(op.name != "tensor.extract" and place_of(op.results[0]) is None for op in counted):
         return False
@@ -173,8 +173,9 @@ def compute_first(kernel: func.FuncOp) -> bool:
     return True
 
 
-def _compute_gathered(kernel: func.FuncOp, first: ir.Operation) -> bool:
-    """Let who gathers elements of what the first operation makes compute these; whether that can be."""
+def _compute_gathered(kernel: func.FuncOp) -> bool:
+    """Let a map that gathers elements of what the first operation makes compute these; whether that can be."""
+    first = generics_of(kernel)[0]
     if not is_elementwise(generic_around(next(users(first.results[0])))):
         return False
     mark_rounding(first)
