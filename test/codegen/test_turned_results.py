@@ -6,9 +6,12 @@ import pytest
 import torch
 from scheduled_program import assert_right, launches
 
+from inferno.capture import capture
+from inferno.runtime.build import build_from
 from inferno.schedule.maps.pointwise import parse_pointwise
-from inferno.schedule.maps.turned_results import turned, turning
 from inferno.schedule.maps.transposed_gathers import transposed_gathers
+from inferno.schedule.maps.turned_results import turned, turning
+from inferno.target import find_target
 
 F = torch.nn.functional
 
@@ -58,3 +61,20 @@ def test_right(program, shape, dtype):
 
     text = assert_right(program, tuple(torch.randn(shape).to(dtype) for _ in range(2)), change)
     assert launches(text) == 1 and found[0].tile, text[:4000]
+
+
+@pytest.mark.covering(most=3)
+@pytest.mark.parametrize("program", [resized, reflected, averaged])
+@pytest.mark.parametrize("shape", [(1, 384, 56, 56), (11, 96, 32, 32)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_large_ones_have_tiles(program, shape, dtype):
+    args = tuple(torch.ones(shape, dtype=dtype) for _ in range(2))
+    text = build_from("torch", capture(program, args).text, find_target("sm_90a"), last="scheduled").stages["scheduled"]
+    assert launches(text) == 1 and "tile = 0" not in text, text[:4000]
+
+
+
+def test_few_points_have_none():
+    args = (torch.ones(1, 32, 14, 14), torch.ones(1, 32, 14, 14))
+    text = build_from("torch", capture(resized, args).text, find_target("sm_90a"), last="scheduled").stages["scheduled"]
+    assert launches(text) == 1 and "tile = 0" in text, text[:4000]

@@ -19,7 +19,7 @@ _SAVED = 1.0  # microseconds of reads of a sector each, from which on a barrier 
 _LONGEST = 64  # points of a tile along what is read
 _THREADS, _MOST = 256, 768  # of a block at least, where they are enough, and at most
 _RESIDENT = 1024  # threads that a multiprocessor has at once, at least
-_WASTED = 0.9  # of the points that tiles have, of which fewer in the box are too few
+_WASTED = 0.9  # of the points that tiles have, of which narrower ones have less
 
 
 @kept_with
@@ -70,13 +70,18 @@ def turning(point: Pointwise, across: int, multiprocessors: int) -> tuple[int, i
     while rows * side < _THREADS:
         rows *= 2
 
+    def made(tile: int) -> int:
+        return ceil(last / tile) * tile
+
     def threads() -> int:
         return ceil(min(rows, tile) * side / WARP) * WARP
 
     def too_few() -> bool:
         return lines * ceil(last / tile) * threads() < _RESIDENT * multiprocessors
 
-    while tile > least and (_WASTED * ceil(last / tile) * tile > last or too_few()):
+    wide = [n for n in (tile, tile // 2, tile // 4) if n >= least]
+    tile = next(n for n in wide if _WASTED * made(n) <= min(map(made, wide)))
+    while tile > least and too_few():
         tile //= 2
     while rows < tile and 2 * threads() <= _MOST and too_few():
         rows *= 2

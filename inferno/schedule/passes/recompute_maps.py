@@ -119,7 +119,8 @@ def computing(program: Rewrite, pairs: list[Edges]) -> list[func.FuncOp] | None:
         before, kernel = program.kernels[callee(edges.calls[-1])], joint_kernel(program.module, program.kernels, edges)
         made.append(kernel)
         at_once = len(generics_of(before)) == 1 or is_for("reductions", before, program.target)  # where it is read, and not once for all operations
-        if (at_once and not (compute_first(kernel) or _compute_gathered(kernel))) or generator_for(kernel, program.target) != generator_for(before, program.target):
+        takes = not at_once or compute_first(kernel) or _compute_gathered(kernel)
+        if not takes or generator_for(kernel, program.target) != generator_for(before, program.target):
             erase(made)
             return None
     return made
@@ -174,9 +175,9 @@ def compute_first(kernel: func.FuncOp) -> bool:
 
 
 def _compute_gathered(kernel: func.FuncOp) -> bool:
-    """Let a map that gathers elements of what the first operation makes compute these; whether that can be."""
+    """Let a map that gathers elements of what the first operation looks up, or flips, look them up; whether that can be."""
     first = generics_of(kernel)[0]
-    if not is_elementwise(generic_around(next(users(first.results[0])))):
+    if not walk(first, "tensor.extract") or not is_elementwise(generic_around(next(users(first.results[0])))):
         return False
     mark_rounding(first)
     if not compute_where_gathered(first):
