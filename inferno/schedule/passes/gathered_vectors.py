@@ -71,8 +71,10 @@ def unread_without(value: ir.Value, made: Gathered) -> list[ir.Operation]:
     return list(gone)
 
 
-def hoist_gathered(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, value: ir.Value, made: Gathered) -> None:
-    """Two calls in the place of one: of a kernel that computes the value for every place, and of one that gathers it."""
+def hoist_gathered(
+    module: ir.Module, kernel: func.FuncOp, call: ir.Operation, value: ir.Value, made: Gathered,
+) -> tuple[ir.Operation, func.FuncOp]:
+    """Two calls in the place of one: of a kernel that computes the value for every place, and of one that gathers it, which are given."""
     first = _kernel_of_values(module, kernel, value, made)
     rest, left = _kernel_of_rest(module, kernel, value, made)
     given = lambda roots: [call.operands[ir.BlockArgument(v).arg_number] for v in roots]  # noqa: E731
@@ -85,6 +87,7 @@ def hoist_gathered(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, v
     for old, result in zip(call.results, done.results):
         old.replace_all_uses_with(result)
     call.erase()
+    return done, rest
 
 
 def _kernel_of_values(module: ir.Module, kernel: func.FuncOp, value: ir.Value, made: Gathered) -> func.FuncOp:

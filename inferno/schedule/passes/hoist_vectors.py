@@ -71,12 +71,15 @@ def hoist_vectors(module: ir.Module, target: str, always: str = "") -> None:
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         calls = calls_in(main)
         found = [(c, g, parts) for c in calls for g, parts in _parts(kernels.get(callee(c)), machine, always == "1", _is_scanned(c, kernels))]
+        own = [call for call, _, _ in found]
+        gathers = [(c, one) for c in calls if c not in own and (one := _gathered(kernels.get(callee(c)), machine, always == "1")) is not None]
         for call, generic, parts in found:
             _hoist(module, kernels[callee(call)], call, generic, parts)
-        own = {call for call, _, _ in found}
-        gathers = [(c, g) for c in calls if c not in own for g in [_gathered(kernels.get(callee(c)), machine, always == "1")] if g is not None]
-        for call, (value, made) in gathers:
-            hoist_gathered(module, kernels[callee(call)], call, value, made)
+        for call, one in gathers:
+            kernel = kernels[callee(call)]
+            while one is not None:
+                call, kernel = hoist_gathered(module, kernel, call, *one)
+                one = _gathered(kernel, machine, always == "1")
         return bool(found or gathers)
 
     merge_in(module, merge)
