@@ -126,6 +126,7 @@ _SUMMARIES = (
         "recompute-maps": "Recompute an elementwise kernel in each of its readers, where that beats reading its result.",
         "recompute-results": "Recompute elements that a kernel over rows writes in their readers, where that beats writing and reading them.",
         "hoist-vectors": "Compute once, in a kernel of its own, what a kernel recomputes for each of many points.",
+        "compute-gathered": "Compute what a map makes in the map that gathers its elements, where that beats writing and reading them.",
         "fuse-sum-maps": "Fuse the small map of a reduction's results (a mean's quotient) into the reduction.",
         "fuse-sorts": "Let sorts generate the indices that they carry along, and write only what is read.",
         "shift-scans": "Shift the input of a scan instead of its result: exclusive sums.",

@@ -31,12 +31,9 @@ def fuse_gathers(module: ir.Module) -> None:
     straight = any([straighten_sums(op) for op in walk(module.operation, "linalg.generic") if is_reduction(op) and walk(op, "tensor.extract")])
     for producer in reversed(walk(module.operation, "linalg.generic")):
         if may_move(producer) and not straighten_readers(producer):
-            _gather_unshaped(producer)
-            if is_gathered(producer):
-                _gather_anew(producer)
-                _measure_anew(producer)
-                producer.erase()
-            elif is_of_neighbours(producer):
+            if _moves(producer):
+                continue
+            if is_of_neighbours(producer):
                 place = generic_around(next(users(producer.results[0])))
                 _gather_anew(producer)
                 hoist_numbers(place)
@@ -56,7 +53,23 @@ def fuse_gathers(module: ir.Module) -> None:
         fuse_elementwise(module)
 
 
-def _gather_unshaped(producer: ir.Operation) -> None:
+def compute_where_gathered(producer: ir.Operation) -> bool:
+    """Make what a map makes where that is gathered, if nothing else reads it, and that reads no more elements than there are, however much it computes of few;
+    whether the map is gone."""
+    return may_move(producer) and _moves(producer, of_few=True)
+
+
+def _moves(producer: ir.Operation, of_few: bool = False) -> bool:
+    _gather_unshaped(producer, of_few)
+    if not is_gathered(producer):
+        return False
+    _gather_anew(producer)
+    _measure_anew(producer)
+    producer.erase()
+    return True
+
+
+def _gather_unshaped(producer: ir.Operation, of_few: bool) -> None:
     """Gather of what an operation makes instead of this in another shape, where it can be computed for the elements that are gathered then."""
     first, views = producer.results[0], []
     while (user := only_user(views[-1].results[0] if views else first)) is not None and user.name in RESHAPES:
@@ -65,7 +78,7 @@ def _gather_unshaped(producer: ir.Operation) -> None:
     known = all(v.type.has_static_shape for v in (first, *(view.results[0] for view in views)))
     makers = [m for m in map(owner, map(whole_of, inputs(producer))) if m is not None]
     ends = not all(is_elementwise(m) or m.name == "tensor.empty" for m in makers)
-    if not gathers or not known or ends or computes_of_few(producer) or any(g.name != "tensor.extract" for g in gathers):
+    if not gathers or not known or ends or (computes_of_few(producer) and not of_few) or any(g.name != "tensor.extract" for g in gathers):
         return  # (a kernel of sums writes what it ends with)
     made = []
     for gather in gathers:

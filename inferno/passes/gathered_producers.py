@@ -45,7 +45,7 @@ def is_gathered(producer: ir.Operation) -> bool:
     used = [v for v, a in zip(inputs(producer), body(producer).arguments) if is_read(a)]
     large = [v for v in used if isinstance(v.type, ir.RankedTensorType) and (2 if is_reduction(owner(v)) else _SMALLER) * product(map(hint, shape(v))) > own]
     read = len(large)  # (totals of rows lie in the order of what is gathered of each)
-    neighbours = _is_one_place(gathers) and ((_in_order(gathers[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, gathers[0]))
+    neighbours = _is_one_place(gathers) and ((gathers_in_order(gathers[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, gathers[0]))
     if 2 * number * max(1, read) > own and any(map(_reduces_rows, gathers)) and _reads_totals(producer):
         return False  # what ends a norm or a softmax is computed with the rest of it, unless few elements are gathered, as a classifier's loss does
     if walk(producer, "scf.if") and any(is_reduction(generic_around(p)) for p in gathers):
@@ -54,7 +54,7 @@ def is_gathered(producer: ir.Operation) -> bool:
     more = number * (1 if neighbours else max(1, read)) > own
     if more and not (len(gathers) <= _FEW and (_is_padding(producer) or (number <= _AGAIN * own and _repeats_little(producer, gathers, read)))):
         return False
-    looked_up = len(gathers) == 1 and not neighbours and _in_order(gathers[0]) and None in map(place_of, list(gathers[0].operands)[1:])
+    looked_up = len(gathers) == 1 and not neighbours and gathers_in_order(gathers[0]) and None in map(place_of, list(gathers[0].operands)[1:])
     if looked_up and _transposes(producer) and number * _SECTOR - 3 * bytes_of(result) > _TRANSPOSED:
         return False  # rows of what is transposed first are neighbours
     if neighbours and ended_contraction(producer) is not None:
@@ -143,17 +143,17 @@ def _repeats_little(producer: ir.Operation, gathers: list[ir.Operation], read: i
     resized images do: making it again reads caches, and writing and reading it costs a launch and memory."""
     if any(is_reduction(generic_around(g)) for g in gathers) or not _reads_in_order(producer):
         return False
-    if _moves(producer) and not walk(producer, "scf.if"):
+    if _moves(producer, looked_up=True) and not walk(producer, "scf.if"):
         places = [place_of(p.operands[len(p.operands) - 1]) for p in walk(producer, "tensor.extract")]
         return len(places) == 1 and places[0] is not None and places[0][0] == _inner_loop(producer)
     return is_cheap(producer) or (len(gathers) == 1 and read == 2 and is_cheap_body(producer))
 
 
-def _moves(producer: ir.Operation) -> bool:
-    """Whether it reads elements of tensors at places of its own, and computes nothing of them."""
+def _moves(producer: ir.Operation, looked_up: bool = False) -> bool:
+    """Whether it reads elements of tensors at places of its own, or with ``looked_up`` where other tensors say, and computes nothing of them."""
     inside = [op for op in walk(producer) if op != producer]
     plain = all(op.name in _MOVES or (op.name.startswith("arith.") and isinstance(op.results[0].type, (ir.IndexType, ir.IntegerType))) for op in inside)
-    return plain and not inputs(producer)
+    return plain and (not inputs(producer) or (looked_up and bool(walk(producer, "tensor.extract"))))
 
 
 def is_made_again(producer: ir.Operation) -> bool:
@@ -162,7 +162,7 @@ def is_made_again(producer: ir.Operation) -> bool:
     row that is normalised and then rotated, of which each point gathers two."""
     result = producer.results[0]
     gathers = [u for u in users(result) if u.name == "tensor.extract"]
-    if not 1 <= len(gathers) <= _FEW or ended_contraction(producer) is not None or not all(map(_in_order, gathers)) or not _reads_in_order(producer):
+    if not 1 <= len(gathers) <= _FEW or ended_contraction(producer) is not None or not all(map(gathers_in_order, gathers)) or not _reads_in_order(producer):
         return False
     place = generic_around(gathers[0])
     if any(generic_around(p) != place for p in gathers) or is_reduction(place) or any(s is None for s in loop_sizes(place)):
@@ -190,7 +190,7 @@ def is_gathered_little(producer: ir.Operation) -> bool:
     read = sources_of(producer, made, columns=True, gathered=False)
     if read is None:
         return False
-    counts = [(product(hint(s) for s in loop_sizes(a)), _in_order(p)) for p, a in zip(gathers, around)]
+    counts = [(product(hint(s) for s in loop_sizes(a)), gathers_in_order(p)) for p, a in zip(gathers, around)]
     again = sum(min(bytes_of(v), sum(n * (v.type.element_type.width // 8 if ordered else _SECTOR) for n, ordered in counts)) for v in read)
     return again <= (made if all(_ends_in_totals(o, result, _DEPTH) for o in others) else made // _SMALLER)
 
@@ -208,7 +208,7 @@ def _only_moves(producer: ir.Operation) -> bool:
     return _moves(producer) and 0 < len(places) <= _FEW and all(p is not None and p[0] == last and p[1] == 1 for p in places)
 
 
-def _in_order(gather: ir.Operation) -> bool:
+def gathers_in_order(gather: ir.Operation) -> bool:
     """Whether elements that are gathered one behind the other are neighbours, of whole rows or of flipped ones: as fast to read as in order."""
     generic, type_ = generic_around(gather), gather.operands[0].type
     if generic is None or type_.rank == 0:

@@ -50,7 +50,8 @@ _SCHEDULE = (
     # Reductions, and the maps before and after them.
     "split-terms{target=$target}", "split-totals{target=$target}", "merge-softmaxes{target=$target}", "fuse-reductions{target=$target}",
     "merge-variances{target=$target}", "merge-sums{target=$target}", "fuse-channel-sums{target=$target}", "fuse-totals{target=$target}",
-    "recompute-maps{target=$target}", "recompute-results{target=$target}", "hoist-vectors{target=$target}", "fuse-sum-maps{target=$target}",
+    "recompute-maps{target=$target}", "recompute-results{target=$target}", "hoist-vectors{target=$target}", "compute-gathered{target=$target}",
+    "fuse-sum-maps{target=$target}",
     # Sorts, scans, scatters and the CPU's convolutions take the maps around them.
     "fuse-sorts{target=$target}", "shift-scans{target=$target}", "fuse-scans{target=$target}", "fuse-scatters{target=$target}",
     "fuse-convolutions{target=$target}",

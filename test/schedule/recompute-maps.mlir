@@ -134,3 +134,43 @@ func.func @main(%x: tensor<65536x136xf32>) -> tensor<65536x136xf32> {
   } -> tensor<65536x136xf32>
   return %q : tensor<65536x136xf32>
 }
+
+// -----
+
+#points = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#rows = affine_map<(d0, d1, d2) -> (d1)>
+#columns = affine_map<(d0, d1, d2) -> (d0, d2)>
+
+/// Rows that are looked up, for a sum over them and for a map, are looked up by both.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: call @gather(
+// CHECK: call @gather_reduce_addf(%arg0, %arg1
+// CHECK: call @gather_mulf(%arg0, %arg1
+// CHECK-NOT: call
+// CHECK: return
+func.func @main(%x: tensor<57x256x512xf32>, %at: tensor<128xi64>) -> (tensor<57x512xf32>, tensor<57x128x512xf32>) {
+  %two = arith.constant 2.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<57x128x512xf32>
+  %taken = linalg.generic {indexing_maps = [#rows, #points], iterator_types = ["parallel", "parallel", "parallel"]} ins(%at : tensor<128xi64>) outs(%e : tensor<57x128x512xf32>) {
+  ^bb0(%a: i64, %o: f32):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %a : i64 to index
+    %k = linalg.index 2 : index
+    %y = tensor.extract %x[%i, %j, %k] : tensor<57x256x512xf32>
+    linalg.yield %y : f32
+  } -> tensor<57x128x512xf32>
+  %t = tensor.empty() : tensor<57x512xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%t : tensor<57x512xf32>) -> tensor<57x512xf32>
+  %s = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["parallel", "reduction", "parallel"]} ins(%taken : tensor<57x128x512xf32>) outs(%s0 : tensor<57x512xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.addf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<57x512xf32>
+  %m = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel", "parallel"]} ins(%taken : tensor<57x128x512xf32>) outs(%e : tensor<57x128x512xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.mulf %a, %two : f32
+    linalg.yield %y : f32
+  } -> tensor<57x128x512xf32>
+  return %s, %m : tensor<57x512xf32>, tensor<57x128x512xf32>
+}

@@ -1,6 +1,6 @@
 """Elementwise kernels on the gpu, vector, memref and arith dialects: a flat grid over the points of the destination."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import gcd
@@ -24,6 +24,7 @@ from inferno.codegen.maps.table_reads import TableReads
 from inferno.codegen.maps.transposing import Transposing, shared_arrays
 from inferno.codegen.maps.transposing_gathers import GatherTransposing
 from inferno.codegen.maps.transposing_vectors import VectorTransposing, shared_words
+from inferno.codegen.maps.turning_results import ResultTurning, result_arrays
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, scf, walk
 from inferno.schedule.analysis.accesses import Access
@@ -32,6 +33,7 @@ from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
 from inferno.schedule.maps.shared_reads import reused
 from inferno.schedule.maps.transposed import transposed
 from inferno.schedule.maps.transposed_gathers import brought_together, transposed_gathers
+from inferno.schedule.maps.turned_results import turned
 from inferno.symbolic import Int, bounds, ceildiv, divisor, is_multiple, product
 from inferno.target import Target
 
@@ -70,10 +72,13 @@ def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Poi
     found, gathers, tiled = transposed(point), (), transposed_gathers(point)
     if found is None and tiled is not None:
         found, gathers = (tiled.across, tiled.numbers), tiled.gathers
+    if found is None and (along := turned(point)) is not None:
+        arrays = result_arrays(point, along, schedule.tile)
+        _emit(kernel, schedule, point, buffers, arrays, partial(ResultTurning, point, schedule, along, ()))
+        return
     if found is None:
         raise CompileError(f"@{kernel.name.value} has no transposed input; its schedule must have tile = 0")
     across, numbers = found
-    width = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64
     make, arrays = Transposing, shared_arrays([point.sources[n].element for n in numbers] + [p.access.element for p in gathers], schedule.tile)
     if gathers:
         make = partial(GatherTransposing, gathers=gathers)
@@ -81,9 +86,17 @@ def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Poi
         if gathers or not transposes_by_vectors(point, schedule, across, numbers):
             raise CompileError(f"@{kernel.name.value} does not transpose by vectors so; its schedule must have vector = 1")
         make, arrays = VectorTransposing, shared_words(point, numbers, schedule)
+    _emit(kernel, schedule, point, buffers, arrays, partial(make, point, schedule, across, numbers))
+
+
+def _emit(
+    kernel: func.FuncOp, schedule: Elementwise, point: Pointwise, buffers: list[Buffer | None], arrays: list[tuple[int, ir.Type]],
+    make: Callable[..., Transposing],
+) -> None:
+    """A kernel by tiles, with arrays in shared memory, which ``make`` gives an emitter of for integers, buffers and these."""
+    width = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64
     with gpu_function(kernel, buffers, schedule.threads, arrays) as function:
-        ints = integers_for(kernel, width, function.buffers)
-        emitter = make(point, schedule, across, numbers, ints, function.buffers, function.shared)
+        emitter = make(integers_for(kernel, width, function.buffers), function.buffers, function.shared)
         emitter.emit()
     _launch(kernel, point, emitter.blocks(), schedule.threads)
 

@@ -17,6 +17,7 @@ from inferno.schedule.maps.shared_reads import reused
 from inferno.schedule.maps.supported import supported
 from inferno.schedule.maps.transposed import LINE, WORD, tile_side, transposed, transposed_vector
 from inferno.schedule.maps.transposed_gathers import brought_together, transposed_gathers
+from inferno.schedule.maps.turned_results import is_turned, turned, turning
 from inferno.symbolic import Int, hint, is_multiple
 from inferno.target import Target
 
@@ -54,8 +55,9 @@ class Elementwise:
     ``across`` > 1: each thread does so many iterations of one loop, along which inputs are broadcast, and reads these once.
 
     ``tile`` > 0: inputs that are contiguous along another dimension than the result go through shared memory in square
-    tiles of that many points.  With ``vector`` > 1 they are read and written by vectors, and a block has ``across`` tiles along that
-    dimension and ``unroll`` along the result's, as one.
+    tiles of that many points, or results, in tiles of that many along the result (``turned_results.py``).  With ``vector`` > 1
+    inputs are read and written by vectors, and a block has ``across`` tiles along that dimension and ``unroll`` along the
+    result's, as one.
 
     ``windows``: of a table that is read at places which are kept inside of it, neighbours come by vectors, those near its edges alone.
 
@@ -111,13 +113,17 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
 
 
 def _transposing(point: Pointwise, target: Target) -> Elementwise | None:
-    """The schedule by tiles in shared memory, if an input, or what is gathered in branches, lies in another order than the result; else None."""
+    """The schedule by tiles in shared memory, if an input, what is gathered in branches, or all that is read lies in another order than the result; else
+    None."""
     if (found := transposed(point)) is not None:
         if (by_vectors := _by_vectors(point, *found, target)) is not None:
             return by_vectors
         return Elementwise(threads=256, vector=1, tile=tile_side([point.sources[n].element for n in found[1]]))
     if (tiled := transposed_gathers(point)) is None:
-        return None
+        if not is_turned(point):
+            return None
+        threads, tile = turning(point, turned(point), target.multiprocessors)
+        return Elementwise(threads=threads, vector=1, tile=tile)
     elements = [point.sources[n].element for n in tiled.numbers] + [p.access.element for p in tiled.gathers]
     tile, sides = tile_side(elements), (point.run_sizes[tiled.across], point.run_sizes[-1])
     if point.points // math.prod(sides) * math.prod(math.ceil(n / tile) for n in sides) < _ROUNDS * target.multiprocessors:

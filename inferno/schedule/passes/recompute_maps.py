@@ -3,17 +3,22 @@
 ``fuse-elementwise`` lets an element that costs more than a few operations be computed once, for it does not know yet which kernels there will be.  Where
 ``fuse-reductions`` has left such a map a kernel of its own, all of whose readers are maps, reductions or kernels that go over rows, this is known: the
 exponentials of a softmax along the first dimension are written in float32, and read by a sum and by a division, though what they are computed of is as
-wide or half of it.  A flip goes into its readers, too, which read from the end as fast as from the beginning.
+wide or half of it.  A flip goes into its readers, too, which read from the end as fast as from the beginning, and so do rows that are looked up in a
+tensor, which are in memory there.
 """
 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from math import prod
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import erase_dead, func, ir, users, walk
-from inferno.passes.fuse_elementwise import fuse
-from inferno.passes.generics import PARALLEL, inputs, is_elementwise, kinds
-from inferno.passes.places import place_of
+from inferno.passes.fuse_elementwise import CHEAP, fuse
+from inferno.passes.fuse_gathers import compute_where_gathered
+from inferno.passes.gathered_producers import gathers_in_order
+from inferno.passes.generics import PARALLEL, body, inputs, is_elementwise, kinds
+from inferno.passes.neighbours import generic_around
+from inferno.passes.places import is_looked_up, place_of
 from inferno.passes.programs import callee, operations_in
 from inferno.passes.reversals import flipped_dimensions
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
@@ -58,8 +63,14 @@ def is_map(kernel: func.FuncOp | None, flips: bool = False) -> bool:
     generics = generics_of(kernel) if may_change(kernel) else []
     plain = len(generics) == 1 and len(kernel.type.results) == 1 and is_elementwise(generics[0]) and not walk(generics[0], "scf.if")
     gathers = walk(generics[0], "tensor.extract") if plain else []
-    flipped = not gathers or (flips and all(flipped_dimensions(g, loop_sizes(generics[0])) for g in gathers))
-    return plain and bool(inputs(generics[0]) or gathers) and flipped
+    moved = not gathers or (flips and (all(flipped_dimensions(g, loop_sizes(generics[0])) for g in gathers) or _takes_rows(generics[0], gathers)))
+    return plain and bool(inputs(generics[0]) or gathers) and moved
+
+
+def _takes_rows(generic: ir.Operation, gathers: list[ir.Operation]) -> bool:
+    """Whether a map looks up rows of one tensor, and computes nothing costly of them."""
+    plain = all(op.operation.name in (*CHEAP, "tensor.extract") for op in body(generic).operations)
+    return plain and len(gathers) == 1 and is_looked_up(gathers[0]) and gathers_in_order(gathers[0])
 
 
 def recompute_map(program: Rewrite, call: ir.Operation, refused: set[Hashable]) -> bool:
@@ -108,7 +119,8 @@ def computing(program: Rewrite, pairs: list[Edges]) -> list[func.FuncOp] | None:
         before, kernel = program.kernels[callee(edges.calls[-1])], joint_kernel(program.module, program.kernels, edges)
         made.append(kernel)
         at_once = len(generics_of(before)) == 1 or is_for("reductions", before, program.target)  # where it is read, and not once for all operations
-        if (at_once and not compute_first(kernel)) or generator_for(kernel, program.target) != generator_for(before, program.target):
+        takes = not at_once or compute_first(kernel) or _compute_gathered(kernel)
+        if not takes or generator_for(kernel, program.target) != generator_for(before, program.target):
             erase(made)
             return None
     return made
@@ -162,6 +174,20 @@ def compute_first(kernel: func.FuncOp) -> bool:
     return True
 
 
+def _compute_gathered(kernel: func.FuncOp) -> bool:
+    """Let a map that gathers elements of what the first operation looks up, or flips, look them up; whether that can be."""
+    first = generics_of(kernel)[0]
+    if not walk(first, "tensor.extract") or not is_elementwise(generic_around(next(users(first.results[0])))):
+        return False
+    mark_rounding(first)
+    if not compute_where_gathered(first):
+        return False
+    for generic in generics_of(kernel):
+        drop_round_trips(generic)
+    erase_dead(operations_in(kernel))
+    return True
+
+
 def time_of(kernels: Iterable[func.FuncOp], target: Target) -> float:
     """Microseconds of kernels that follow each other: of each what memory takes, or the arithmetic."""
     def alone(kernel: func.FuncOp) -> float:
@@ -172,14 +198,23 @@ def time_of(kernels: Iterable[func.FuncOp], target: Target) -> float:
 
 
 def _unread_bytes(kernel: func.FuncOp) -> int:
-    """Those of arguments of which a kernel reads slices alone."""
-    found = 0
+    """Those of arguments of which a kernel reads slices alone, or looks up fewer elements than there are."""
+    found = sum(_not_looked_up(argument) for argument in kernel.entry_block.arguments)
     for argument in (a for a in kernel.entry_block.arguments if isinstance(a.type, ir.RankedTensorType)):
         readers = list(users(argument))
         if readers and all(op.name == "tensor.extract_slice" for op in readers):
             slices = {_place(op): op.results[0] for op in readers}
             found += max(0, example_bytes(argument) - sum(map(example_bytes, slices.values())))
     return found
+
+
+def _not_looked_up(argument: ir.Value) -> int:
+    """Bytes of a tensor that is only looked up in which no point asks for."""
+    gathers = [op for op in users(argument) if op.name == "tensor.extract" and is_looked_up(op)]
+    if not gathers or len(gathers) != len(list(users(argument))):
+        return 0
+    asked = sum(prod(loop_sizes(generic_around(op))) for op in gathers)
+    return max(0, example_bytes(argument) - asked * element_bytes(argument.type.element_type))
 
 
 def _place(part: ir.Operation) -> tuple[Hashable, ...]:

@@ -18,6 +18,7 @@ from inferno.passes.programs import callee, main_and_kernels, operations_in, pro
 from inferno.schedule.analysis.affine_extracts import linear_place
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.maps.transposed_gathers import transposed_gathers
+from inferno.schedule.maps.turned_results import is_turned
 from inferno.schedule.passes.calls import calls_in, may_change
 from inferno.target import find_target
 
@@ -78,9 +79,9 @@ def _order(kernel: func.FuncOp, least: int) -> list[int] | None:
 
 
 def transposed_by_tiles(kernel: func.FuncOp) -> bool:
-    """Whether tiles of shared memory transpose all that is gathered."""
+    """Whether tiles of shared memory transpose all that is gathered, or all that is made."""
     point = parse_pointwise(kernel)
-    return point is not None and transposed_gathers(point) is not None
+    return point is not None and (transposed_gathers(point) is not None or is_turned(point))
 
 
 def _along(extract: ir.Operation, loops: int) -> int | None:

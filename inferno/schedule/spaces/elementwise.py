@@ -61,6 +61,8 @@ def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:
     if not s.tile:
         widest = max(element_bytes(d.element) for d in point.destinations)
         return s == replace(own, threads=s.threads, unroll=s.unroll, across=s.across) or s.vector * widest <= 16
+    if transposed(point) is None:
+        return s == own
     if s.vector > 1:
         return own.vector > 1 and transposes_by_vectors(point, s, *transposed(point))
     if s.tile not in (32, 64) or s.unroll * s.across > 1:
