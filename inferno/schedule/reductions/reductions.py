@@ -175,7 +175,8 @@ def pick(c: ReductionKernel, target: Target, join: bool = True) -> Reductions:
     small = _ALONG_SMALL if c.along else _COMPUTED if _computes_much(c) else _SMALL
     if own.transposed or not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > small:
         return own
-    whole = min(_whole(own, c), key=lambda s: _time(s, c, target, _ONE), default=own)
+    # (Of equal ones that of fewer turns.)
+    whole = min(_whole(own, c), key=lambda s: (_time(s, c, target, _ONE), _turns(s, c)), default=own)
     return min((own, whole), key=lambda s: _time(s, c, target, _WHOLE[c.along]))
 
 
@@ -328,16 +329,21 @@ def _joined(s: Reductions, c: ReductionKernel, whole: int, long: bool, wide: boo
 
 
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:
-    """Microseconds: what a read of all of it takes, and a second kernel where sums are cut."""
-    return _LAUNCH * (1 + (s.cuts(c) > 1)) + hint(_moved(c)) / min(_RATE * target.multiprocessors, _ONE * hint(s.tiles(c)) * s.chunks)
+    """Microseconds: what a read of all of it takes, what threads meet for, and a second kernel where sums are cut."""
+    reading = hint(_moved(c)) / min(_RATE * target.multiprocessors, _ONE * hint(s.tiles(c)) * s.chunks)
+    return _LAUNCH * (1 + (s.cuts(c) > 1)) + reading + _meeting(s, c)
 
 
 def _time(s: Reductions, c: ReductionKernel, target: Target, one: float) -> float:
     """Microseconds of small sums, whose blocks read ``one`` byte a microsecond each: that, their arithmetic or the turns of a thread, whichever is longest,
     what threads meet for, and a second kernel where they are cut."""
     blocks = s.tiles(c) * s.chunks
-    longest = max(_moved(c) / (one * blocks), _computing(s, c, blocks, target), _TURN * ceil(s.share(c) / (s.along * s.unroll)))
+    longest = max(_moved(c) / (one * blocks), _computing(s, c, blocks, target), _TURN * _turns(s, c))
     return _LAUNCH * (1 + (s.cuts(c) > 1)) + longest + _meeting(s, c)
+
+
+def _turns(s: Reductions, c: ReductionKernel) -> int:
+    return ceil(s.share(c) / (s.along * s.unroll))
 
 
 def _computing(s: Reductions, c: ReductionKernel, blocks: int, target: Target) -> float:

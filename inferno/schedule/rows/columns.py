@@ -200,7 +200,7 @@ def by_length(c: RowKernel, target: Target) -> Columns:
     vector = lanes(c)
     side, run = most_beside(c) if vector > 1 else 32, run_of(c)
     if side > SIDE and c.count // (vector * side) < target.multiprocessors:
-        side = SIDE
+        side = min(side, max(SIDE, SECTOR // (vector * narrowest(c))))  # whole sectors, of which each piece is read, and written, by itself
     enough = c.count // (vector * _EVEN_BLOCKS * target.multiprocessors)  # of rows side by side
     while not transposes(c) and side * vector * 2 <= _FEWEST and side * 2 <= enough and _FEWEST // side * _UNROLL > c.width:
         side *= 2
