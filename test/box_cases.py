@@ -23,5 +23,15 @@ CASES = {
     "wide ones to bytes": (lambda x, y: (x.t() > y.t()).contiguous(), lambda: (randn(4004, 18, dtype=torch.float64), randn(4004, 18))),
     "float64": (lambda x: x.permute(2, 3, 1, 0).contiguous(), lambda: (randn(128, 68, 2, 2, dtype=torch.float64),)),
     "booleans": (lambda x: x.permute(3, 0, 1, 2).contiguous(), lambda: (randn(30, 40, 41, 5) > 0,)),
+    # What is computed of several inputs goes through shared memory.
+    "sums of pixels": (lambda x: x.view(8, 16, 4, 16, 4, 16).sum((2, 4)).permute(0, 3, 1, 2).contiguous(), lambda: (randn(8, 64, 64, 16).to(bf16),)),
+    "sums of pixels in part": (lambda x: x.view(7, 29, 2, 19, 2, 24).sum((2, 4)).permute(0, 3, 1, 2).contiguous(), lambda: (randn(7, 58, 38, 24),)),
+    "two, and one of each column": (
+        lambda x, y, b: ((x * y).permute(0, 3, 1, 2) + b[:, None, None]).contiguous(), lambda: (randn(1, 190, 71, 3), randn(1, 190, 71, 3), randn(3)),
+    ),
+    "two, and indices": (
+        lambda x, y: ((x + y).permute(0, 3, 1, 2) * torch.arange(130, device=x.device)).contiguous(),
+        lambda: (randn(1, 90, 130, 3).half(), randn(1, 90, 130, 3).half()),
+    ),
 }
 BYTES = {"bytes", "booleans"}  # which are not chosen

@@ -13,6 +13,7 @@ from inferno.mlir import ir, walk
 from inferno.mlir import llvm as llvm_dialect
 from inferno.target import Target
 from inferno.targets import libdevice
+from inferno.targets.bf16_roundings import round_in_words
 from inferno.targets.llvm_text import downgrade
 from inferno.targets.resources import Resources
 from inferno.targets.toolkit import find_tool
@@ -52,7 +53,7 @@ def to_ptx(text: str, target: Target) -> str:
     options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return machine.emit_assembly(module)
+    return round_in_words(machine.emit_assembly(module))
 
 
 @cache

@@ -1,5 +1,7 @@
 """Sums, and largest elements, whose terms are read from the pieces of a concatenation, where they lie."""
 
+import re
+
 import pytest
 import torch
 from checks import check
@@ -54,6 +56,15 @@ def test_sums_of_what_is_flipped_read_what_it_is():
     assert [s.generator for s in chosen] == ["reductions"] * 3
     found = check(simulated, model, args)
     assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dim, around", [(1, True), (0, False)])
+def test_sums_choose_around_their_terms(dim, around):
+    """What all terms of a sum choose alike is one branch, in which they are read together; what they choose themselves is a branch of each."""
+    args = torch.randn(600, 16), torch.randn(600, 16)
+    simulated = SimulatedModel(lambda x, y: torch.cat((x, y), dim).sum(0), args, choose=recorded(assign.choose)[0], expand=True)
+    made = set(re.findall(r"scf\.if .*-> \(.*(f\d\d)>?\)", simulated.program.gpu))
+    assert made == {"f64" if around else "f32"}  # totals, or terms
 
 
 @pytest.mark.parametrize("condition, together", [

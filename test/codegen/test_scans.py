@@ -193,6 +193,7 @@ def test_few_rows_are_many_blocks(shape, length, dim, group):
     ((65536, 1000), bf16, Scans(256, 16, 4, 16, 16)),  # whose lines are not whole
     ((16384, 4096), torch.float32, Scans(256, 8, 4, 8, stages=1)), ((16384, 4096), bf16, Scans(256, 8, 4, 16, stages=1)),
     ((1 << 20, 64), torch.float32, Scans(512, 2, 4, 8, 8)), ((1 << 20, 64), bf16, Scans(256, 8, 4, 16, 32)),
+    ((1000, 96), bf16, Scans(512, 4, 4, 8)), ((500, 96), bf16, Scans(512, 8, 4, 8)),  # of few columns as many as have one tile
 ])
 def test_what_columns_ask_for(shape, dtype, expected):
     """Of many columns blocks walk, of fewer they look back, of a few in narrow groups."""

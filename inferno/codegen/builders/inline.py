@@ -1,6 +1,6 @@
 """Inline the body of a ``linalg.generic`` on scalars or on vectors, lane by lane."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from inferno.codegen.builders.integers import Integers
 from inferno.mlir import arith, dim_of, ir, outside_values, vector
@@ -57,8 +57,17 @@ def inline_body(
     ``custom`` maps names of operations to builders, for what cannot be cloned, such as ``tensor.extract``; ``outside`` has what
     stands for values from around the operation.  ``branch`` builds what stands for an ``scf.if`` with results.
     """
-    known: dict[ir.Value, ir.Value] = {**(outside or {}), **dict(zip(block.arguments, arguments))}
-    custom = custom or {}
+    return inline_bodies(block, [(arguments, indices)], lanes, custom, outside, branch, narrow)[0]
+
+
+def inline_bodies(
+    block: ir.Block, points: Sequence[tuple[Sequence[ir.Value], Sequence[ir.Value]]], lanes: int = 0,
+    custom: Mapping[str, Custom] | None = None, outside: Mapping[ir.Value, ir.Value] | None = None,
+    branch: Branch | None = None, narrow: Narrow | None = None, sides: Mapping[ir.Value, int] | None = None,
+) -> list[list[ir.Value]]:
+    """The same for several ``points``, each (arguments, indices), of which all that ``tensor.extract`` reads is asked for before one computes.  ``sides``: the
+    region that all take of an ``scf.if``, by its first result; any other is a branch of each point."""
+    sides = sides or {}
 
     def as_vector(value: ir.Value, count: int) -> ir.Value:
         if not isinstance(value.type, ir.VectorType):
@@ -68,36 +77,64 @@ def inline_body(
     def whole(value: ir.Value | None) -> ir.Value | None:
         return value if value is None or not _lane_count(value) else as_vector(value, lanes)
 
-    for op in block.operations:
-        op = op.operation
+    def inline(block: ir.Block, each: list[tuple[dict[ir.Value, ir.Value], Sequence[ir.Value]]]) -> list[list[ir.Value]]:
+        *body, (last, _) = _taken(block, sides)
+        reads = _reads(body) if len(each) > 1 else [True] * len(body)
+        for wanted in (True, False):
+            for known, indices in each:
+                for (op, yields), here in zip(body, reads):
+                    if here == wanted:
+                        known.update(zip(op.results, results_of(op, known, indices) if yields is None else [known.get(v, v) for v in yields.operands]))
+        yielded = [[known.get(v, v) for v in last.operands] for known, _ in each]
+        return [list(map(whole, values)) for values in yielded] if narrow is not None else yielded
+
+    def results_of(op: ir.Operation, known: dict[ir.Value, ir.Value], indices: Sequence[ir.Value]) -> Sequence[ir.Value]:
         operands = [known.get(v, v) for v in op.operands]
-        if op.name in ("linalg.yield", "tm_tensor.yield") or (op.name == "scf.yield" and branch is not None):
-            return [whole(v) for v in operands] if narrow is not None else operands
         if op.name == "linalg.index":
-            known[op.results[0]] = indices[dim_of(op)]
-            continue
-        outside = known if len(op.regions) else {}
+            return [indices[dim_of(op)]]
+        around = known if len(op.regions) else {}
         if op.name == "scf.if" and branch is not None and len(op.results):
-            results = branch(
-                op, whole(operands[0]), lambda region, known=known: inline_body(region.blocks[0], [], indices, lanes, custom, known, branch, narrow),
-            )
-        elif op.name in custom:
-            results = [custom[op.name](op, [whole(v) for v in operands])]
-        elif not lanes or not any(isinstance(v.type, ir.VectorType) for v in [*operands, *outside.values()]):
-            results = _scalar(op, operands, outside)
-        elif op.name.startswith("arith.") and not len(op.regions):
+            return branch(op, whole(operands[0]), lambda region: inline(region.blocks[0], [(dict(known), indices)])[0])
+        if op.name in (custom or {}):
+            return [custom[op.name](op, [whole(v) for v in operands])]
+        if not lanes or not any(isinstance(v.type, ir.VectorType) for v in [*operands, *around.values()]):
+            return _scalar(op, operands, around)
+        if op.name.startswith("arith.") and not len(op.regions):
             found = narrow(op, operands) if narrow is not None else None
             count = max(_lane_count(v) for v in operands)
-            results = [found] if found is not None else on_vectors(op, [as_vector(v, count) for v in operands], count)
+            return [found] if found is not None else on_vectors(op, [as_vector(v, count) for v in operands], count)
+        count = max(_lane_count(v) for v in [*operands, *around.values()] if v is not None)
+        each = [
+            _scalar(op, [_lane(v, i, count) for v in operands], {k: _lane(v, i, count) for k, v in around.items()})
+            for i in range(count)
+        ]
+        return [vector.FromElementsOp(ir.VectorType.get([count], r.type), [e[j] for e in each]).result for j, r in enumerate(op.results)]
+
+    return inline(block, [({**(outside or {}), **dict(zip(block.arguments, arguments))}, indices) for arguments, indices in points])
+
+
+def _taken(block: ir.Block, sides: Mapping[ir.Value, int]) -> Iterator[tuple[ir.Operation, ir.Operation | None]]:
+    """The operations of a block, the last one what it yields; in place of an ``scf.if`` of which the side is known that side's, and (it, what this yields)."""
+    for op in (view.operation for view in block.operations):
+        side = sides.get(op.results[0]) if op.name == "scf.if" and len(op.results) else None
+        if side is None:
+            yield op, None
         else:
-            count = max(_lane_count(v) for v in [*operands, *outside.values()] if v is not None)
-            each = [
-                _scalar(op, [_lane(v, i, count) for v in operands], {k: _lane(v, i, count) for k, v in outside.items()})
-                for i in range(count)
-            ]
-            results = [vector.FromElementsOp(ir.VectorType.get([count], r.type), [e[j] for e in each]).result for j, r in enumerate(op.results)]
-        known.update(zip(op.results, results))
-    raise ValueError("the block does not end in a yield")
+            *inside, (last, _) = _taken(op.regions[side].blocks[0], sides)
+            yield from inside
+            yield op, last
+
+
+def _reads(body: Sequence[tuple[ir.Operation, ir.Operation | None]]) -> list[bool]:
+    """Which operations are a ``tensor.extract``, or what one is computed of; of none where that takes a branch."""
+    needed, reads = set(), [False] * len(body)
+    for i, (op, yields) in reversed(list(enumerate(body))):
+        if op.name == "tensor.extract" or any(v in needed for v in op.results):
+            if yields is None and len(op.regions):
+                return [False] * len(body)
+            reads[i] = True
+            needed.update((op if yields is None else yields).operands)
+    return reads
 
 
 def _scalar(op: ir.Operation, operands: Sequence[ir.Value], outside: Mapping) -> list[ir.Value]:

@@ -34,12 +34,17 @@ def generate(kernel: func.FuncOp, schedule: Boxes, target: Target) -> None:
     expand_math(point.generic)
     buffers, name = parameters_of(kernel, {d.argument for d in point.destinations}), kernel.name.value
     width = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64
-    arrays = [(_position(box, box.points, point.sources[n].element) + 1, stored_type(point.sources[n].element)) for n in box.inputs]
+    arrays = [(_position(box, box.points, a.element) + 1, stored_type(a.element)) for a in _shared(point, box)]
     with gpu_function(kernel, buffers, schedule.threads, arrays) as function:
         emitter = _Emitter(point, box, schedule.threads, integers_for(kernel, width, function.buffers), function.buffers, function.shared)
         emitter.emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (product(emitter.grid), 1, 1), (schedule.threads, 1, 1))
+
+
+def _shared(point: Pointwise, box: Box) -> list[Access]:
+    """What goes through shared memory."""
+    return list(point.destinations) if box.results else [point.sources[n] for n in box.inputs]
 
 
 def _line(box: Box, element: ir.Type) -> tuple[int, int]:
@@ -89,19 +94,40 @@ class _Emitter:
     def bring(self) -> None:
         """All loads of a thread are under way before the first one is stored."""
         ints, box, found = self.ints, self.box, []
-        for number, left in self.rounds(box.points):
-            number = number if left is None else ints.min(number, box.points - 1)
-            inner = dict(zip(box.reading, ints.split(number, [box.extents[r] for r in box.reading])))
-            coordinates = [inner[r] for r in range(len(box.extents))]
+        inner = box.reading[-1]
+        for number, left in self.rounds(box.points // box.lanes):
+            number = number if left is None else ints.min(number, box.points // box.lanes - 1)
+            at = dict(zip(box.reading, ints.split(ints.mul(number, box.lanes), [box.extents[r] for r in box.reading])))
+            coordinates = [at[r] for r in range(len(box.extents))]
             where = [
-                ints.add(f, c) if s % e == 0 else ints.min(ints.add(f, c), s - 1)
-                for f, c, s, e in zip(self.first, coordinates, self.point.run_sizes, box.extents)
+                ints.add(f, c) if s % e == 0 else ints.min(ints.add(f, c), s - (box.lanes if r == inner else 1))
+                for r, (f, c, s, e) in enumerate(zip(self.first, coordinates, self.point.run_sizes, box.extents))
             ]
-            found.append((left, self.number(coordinates), [self.read(self.point.sources[n], where) for n in box.inputs]))
-        for left, number, values in found:
+            found.append((left, self.number(coordinates), where, [self.read_lanes(self.point.sources[n], where) for n in box.inputs]))
+        step = product(box.extents[inner + 1:])
+        for left, number, where, values in found:
             with only_if(left):
-                for n, value, array in zip(box.inputs, values, self.shared):
-                    store(ints, value, array, self.place(number, self.point.sources[n].element))
+                for lane in range(box.lanes):
+                    own, at = [v[lane] for v in values], ints.add(number, lane * step)
+                    if box.results:
+                        own = self.computed([ints.add(x, lane) if r == inner else x for r, x in enumerate(where)], dict(zip(box.inputs, own)))
+                    for value, array, access in zip(own, self.shared, _shared(self.point, box)):
+                        store(ints, value, array, self.place(at, access.element))
+
+    def read_lanes(self, source: Access, where: list[Integer]) -> list[ir.Value]:
+        """Neighbours in memory."""
+        if self.box.lanes == 1:
+            return [self.read(source, where)]
+        offset = self.ints.dot(where, self.point.run_strides(source), source.offset)
+        return lanes_of(load_vector(self.ints, self.buffers[source.argument], offset, source.element, self.box.lanes, self.box.lanes))
+
+    def computed(self, where: list[Integer], held: dict[int, ir.Value]) -> list[ir.Value]:
+        """A point's results, of what is ``held`` of its inputs and what is read where it lies."""
+        values = [
+            held[n] if n in held else arith.constant(ir.IntegerType.get_signless(1), 0) if s is None else self.read(s, where)
+            for n, s in enumerate(self.point.sources)
+        ]
+        return inline_body(self.point.block, values, loop_indices(self.point, self.ints, where), outside=self.point.outside(self.buffers))
 
     def number(self, coordinates: list[Integer]) -> Integer:
         """Of a box's point, in the result's order."""
@@ -116,23 +142,18 @@ class _Emitter:
         return load(self.ints, self.buffers[source.argument], self.ints.dot(where, self.point.run_strides(source), source.offset), source.element)
 
     def points(self, number: Integer, coordinates: list[Integer]) -> None:
-        """Compute and store ``vector`` neighbours of the result."""
-        ints, box, outside = self.ints, self.box, self.point.outside(self.buffers)
+        """Store ``vector`` neighbours of the results, which are computed here if they are not yet."""
+        ints, box = self.ints, self.box
         first = [ints.add(f, c) for f, c in zip(self.first, coordinates)]
-        held = {}
-        for n, array in zip(box.inputs, self.shared):
-            element = self.point.sources[n].element
-            at = self.place(number, element)
-            held[n] = lanes_of(load_vector(ints, array, at, element, box.vector, box.vector)) if box.vector > 1 else [load(ints, array, at, element)]
-        found = []
-        for lane in range(box.vector):
-            where = [*first[:-1], ints.add(first[-1], lane)]
-            values = [
-                held[n][lane] if n in held else arith.constant(ir.IntegerType.get_signless(1), 0) if s is None else self.read(s, where)
-                for n, s in enumerate(self.point.sources)
-            ]
-            found.append(inline_body(self.point.block, values, loop_indices(self.point, ints, where), outside=outside))
-        for destination, values in zip(self.point.destinations, zip(*found)):
+        held = []
+        for access, array in zip(_shared(self.point, box), self.shared):
+            at = self.place(number, access.element)
+            held.append(lanes_of(load_vector(ints, array, at, access.element, box.vector, box.vector)) if box.vector > 1 else [
+                load(ints, array, at, access.element)])
+        if not box.results:
+            places = [[*first[:-1], ints.add(first[-1], lane)] for lane in range(box.vector)]
+            held = list(zip(*(self.computed(where, dict(zip(box.inputs, own))) for where, own in zip(places, zip(*held)))))
+        for destination, values in zip(self.point.destinations, held):
             offset = ints.dot(first, self.point.run_strides(destination), destination.offset)
             if box.vector > 1:
                 store_vector(ints, join(values), self.buffers[destination.argument], offset, box.vector)

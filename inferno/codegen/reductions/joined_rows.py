@@ -5,20 +5,19 @@ read once; what a row's columns have in common is read for the few rows that a v
 lies in shared memory as the rows do: a column's values are as far apart as there are columns, and are added up in the same order each time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 
 from inferno.codegen.builders.conditions import if_else, only_if
 from inferno.codegen.builders.elements import as_vector, element_type, from_memory, join, lanes_of, load, load_vector, store, store_vector, to_memory
 from inferno.codegen.builders.integers import Integer, resize
-from inferno.codegen.builders.lane_patterns import Patterns
 from inferno.codegen.reductions.joining import Values
-from inferno.codegen.reductions.meeting import TOGETHER
 from inferno.codegen.reductions.reductions import Emitter
 from inferno.mlir import arith, gpu, ir, memref, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.reductions.joined_rows import is_joined
+from inferno.schedule.reductions.reduction_schedule import TOGETHER
 from inferno.symbolic import floordiv
 
 Places = dict[tuple[int, ...], Integer]
@@ -122,7 +121,6 @@ class JoinedRows(Emitter):
         found = [arith.constant(ir.IndexType.get(), 0)] * len(c.sizes)
         if not walk(c.generic, "linalg.index"):
             return found
-        self.patterns = Patterns({})
         lanes = {self.row: [ints.add(places[self.row], r) for r in self.known_rows(places)], self.column: self.columns}
         for run in (*c.points, *c.terms):
             sizes = [c.sizes[d] for d in run]
@@ -131,13 +129,15 @@ class JoinedRows(Emitter):
                 found[d] = join([x[j] for x in each]) if run in lanes else each[0][j]
         return found
 
-    def terms(self, values: list[ir.Value | None], where: Places) -> tuple[Values, Values]:
-        terms, points = super().terms(values, where)
-        if self.ragged:
-            left = self.there(where)
-            here = join([self.ints.less(r, left) for r in self.rows])
-            terms = [arith.select(here, t, self.same(k.identity(element_type(t)), t)) for k, t in zip(self.c.combiners, terms)]
-        return terms, points
+    def terms(self, read: Sequence[Sequence[ir.Value | None]], where: Sequence[Places]) -> list[tuple[Values, Values]]:
+        found = super().terms(read, where)
+        return [(self.of_rows_there(terms, places), points) for (terms, points), places in zip(found, where)] if self.ragged else found
+
+    def of_rows_there(self, terms: Values, places: Places) -> Values:
+        """Nothing in lanes of rows behind the last."""
+        left = self.there(places)
+        here = join([self.ints.less(r, left) for r in self.rows])
+        return [arith.select(here, t, self.same(k.identity(element_type(t)), t)) for k, t in zip(self.c.combiners, terms)]
 
     def write(self, points: Values, place: Places, here: ir.Value | None) -> None:
         ints = self.ints

@@ -10,10 +10,8 @@ from inferno.codegen.reductions.chunks import write_results
 from inferno.codegen.reductions.joining import Joining, Values
 from inferno.mlir import gpu, ir, memref
 from inferno.schedule.reductions.kernel import ReductionKernel
-from inferno.schedule.reductions.reduction_schedule import Reductions
+from inferno.schedule.reductions.reduction_schedule import TOGETHER, Reductions
 from inferno.symbolic import floordiv
-
-TOGETHER = 8  # values that a thread reads of shared memory at once
 
 
 class Meeting:
@@ -82,9 +80,11 @@ class Meeting:
         while left > TOGETHER:  # half of the threads with the other half's
             left //= 2
             with only_if(ints.less(lane, left)):
-                for mine, other in zip(places(lane), places(ints.add(lane, left))):
-                    for value, array in zip(joining.totals(get(mine), get(other)), self.shared):
-                        memref.store(to_memory(value), array, [mine])
+                here = places(lane)
+                found = [(get(mine), get(other)) for mine, other in zip(here, places(ints.add(lane, left)))]  # all before what is stored, which may be the same
+                for (mine, other), place in zip(found, here):
+                    for value, array in zip(joining.totals(mine, other), self.shared):
+                        memref.store(to_memory(value), array, [place])
             gpu.barrier()
         for begin in range(0, width, s.threads):
             here = ints.add(thread, begin)

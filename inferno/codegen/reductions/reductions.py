@@ -16,13 +16,14 @@ from inferno.codegen.builders.elements import (
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gathered_values import gather_neighbours
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
-from inferno.codegen.builders.inline import inline_body
+from inferno.codegen.builders.inline import inline_bodies
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.lane_patterns import Pattern, Patterns
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.builders.minmax import recognise_maximum
 from inferno.codegen.reductions.chunks import add_chunks
-from inferno.codegen.reductions.extrema import Extrema, element_of
+from inferno.codegen.reductions.choices import COPIES, Choices
+from inferno.codegen.reductions.extrema import Extrema, by_turns, element_of
 from inferno.codegen.reductions.joined_exponentials import take_exponentials
 from inferno.codegen.reductions.joining import Joining, Values
 from inferno.codegen.reductions.meeting import Meeting
@@ -110,7 +111,7 @@ def _shared(along: int, across: int, lanes: int, types: Sequence[ir.Type], shuff
 
 
 @dataclass
-class Emitter(Extrema, Meeting):
+class Emitter(Choices, Extrema, Meeting):
     """``at`` are the coordinates of a thread's first sum by run, ``point`` its number, ``mine`` whether there is one.  Of a block's sums that lie side by
     side ``begin`` is the number of the first vector, ``base`` of the first sum."""
 
@@ -127,6 +128,7 @@ class Emitter(Extrema, Meeting):
     base: Integer = 0
     held: Values = field(default_factory=list)
     patterns: Patterns = field(default_factory=lambda: Patterns({}))
+    sides: dict[ir.Value, int] = field(default_factory=dict)
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
@@ -142,9 +144,7 @@ class Emitter(Extrema, Meeting):
         units = s.units(c)
         begin = begin if isinstance(units, int) else ints.min(begin, units)  # a chunk of nothing begins at the end
         length = s.share(c) if s.share(c) * s.chunks == units else ints.min(s.share(c), ints.sub(units, begin))
-        totals = self.reduce_interleaved(chunk, lane) if s.interleaved else self.reduce(begin, length, lane)
-        if s.leaves(c):
-            totals = self.reduce_rest(totals, chunk, lane)
+        totals = self.chosen([v.type for v in self.identities(0)], lambda: self.share(chunk, begin, length, lane), 1 if by_turns(c, s) else COPIES)
         if c.extremum is not None:
             totals[0] = convert(totals[0], c.combiners[0].total)
         if c.along:
@@ -179,6 +179,11 @@ class Emitter(Extrema, Meeting):
         self.at = {**dict(zip(c.points[:-1], ints.split(outer, sizes[:-1]))), c.points[-1]: inner}
 
     # A thread's part.
+
+    def share(self, chunk: Integer, begin: Integer, length: Integer, lane: Integer) -> Values:
+        """Its totals of a chunk, of which ``length`` units begin with ``begin``."""
+        totals = self.reduce_interleaved(chunk, lane) if self.s.interleaved else self.reduce(begin, length, lane)
+        return self.reduce_rest(totals, chunk, lane) if self.s.leaves(self.c) else totals
 
     def reduce(self, begin: Integer, length: Integer, lane: Integer) -> Values:
         """Its totals of ``length`` units: scalars along a sum, else vectors of lanes."""
@@ -239,8 +244,7 @@ class Emitter(Extrema, Meeting):
         where = [self.coordinates(at) for at in units]
         read = [[None if a is None else self.load(a, w) for a in c.sources] for w in where]  # all that is read first
         found: list[Values] = []  # by result, a vector (or a scalar) for each unit
-        for values, w, here in zip(read, where, inside):
-            terms, points = self.terms(values, w)
+        for (terms, points), w, here in zip(self.terms(read, where), where, inside):
             self.write(points, w, here)
             if here is not None:
                 terms = [arith.select(here, t, self.same(k.identity(element_type(t)), t)) for k, t in zip(c.combiners, terms)]
@@ -260,20 +264,26 @@ class Emitter(Extrema, Meeting):
     def same(self, value: ir.Value, like: ir.Value) -> ir.Value:
         return as_vector(value, self.s.vector) if isinstance(like.type, ir.VectorType) else value
 
-    def terms(self, values: Sequence[ir.Value | None], where: dict[tuple[int, ...], Integer]) -> tuple[Values, Values]:
-        """The body's terms, as running values, and what it makes of points beside them."""
+    def terms(self, read: Sequence[Sequence[ir.Value | None]], where: Sequence[dict[tuple[int, ...], Integer]]) -> list[tuple[Values, Values]]:
+        """The body's terms of each unit, as running values, and what it makes of points beside them."""
         c, s = self.c, self.s
-        count = len(c.block.arguments) - len(c.sources)
-        arguments = [splat(ir.IntegerType.get_signless(1), 0) if v is None else v for v in values] + [splat(ir.IntegerType.get_signless(1), 0)] * count
         lanes = s.vector if s.vector > 1 else 0
         if c.extremum is not None and (element := element_of(c)) is not None:
-            return [as_vector(values[element], s.vector) if lanes else values[element]], []
-        outside = c.outside(dict(enumerate(self.buffers)))
+            return [([as_vector(values[element], s.vector) if lanes else values[element]], []) for values in read]
+        unread = splat(ir.IntegerType.get_signless(1), 0)
+        arguments = [[*(unread if v is None else v for v in values), *[unread] * (len(c.block.arguments) - len(c.sources))] for values in read]
+        self.patterns = Patterns({})
+        points = list(zip(arguments, map(self.indices, where)))
         branch = lambda op, condition, inline: branch_together(op, condition, lanes, inline)  # noqa: E731  (vectors lie in one piece)
-        results = inline_body(c.block, arguments, self.indices(where), lanes, {"tensor.extract": self.extract}, outside, branch)
+        outside = c.outside(dict(enumerate(self.buffers)))
+        return [self.split(results) for results in inline_bodies(c.block, points, lanes, {"tensor.extract": self.extract}, outside, branch, sides=self.sides)]
+
+    def split(self, results: Values) -> tuple[Values, Values]:
+        """Of what the body yields for a unit the terms, as running values, and the rest."""
+        c, s = self.c, self.s
         if c.extremum is not None or c.exponentials is not None:
             results = results[:1]
-        results = [as_vector(r, s.vector) if lanes else r for r in results]
+        results = [as_vector(r, s.vector) if s.vector > 1 else r for r in results]
         return [convert(r, k.type) for k, r in zip(c.combiners, results)], results[len(c.combiners):]
 
     def write(self, points: Values, place: dict[tuple[int, ...], Integer], here: ir.Value | None) -> None:
@@ -309,7 +319,6 @@ class Emitter(Extrema, Meeting):
         found = [arith.constant(ir.IndexType.get(), 0)] * len(c.sizes)
         if not walk(c.generic, "linalg.index"):
             return found
-        self.patterns = Patterns({})
         inner = (c.terms if c.along else c.points)[-1]
         for run, place in where.items():
             sizes = [c.sizes[d] for d in run]
@@ -322,7 +331,7 @@ class Emitter(Extrema, Meeting):
                 for d, x in zip(run, outer):
                     found[d] = ints.index(x)
                 found[run[-1]] = join([ints.index(ints.add(first, i)) for i in range(s.vector)])
-                self.patterns = Patterns({found[run[-1]]: Pattern(s.vector, tuple(range(s.vector)))})
+                self.patterns.known[found[run[-1]]] = Pattern(s.vector, tuple(range(s.vector)))
                 continue
             each = [ints.split(ints.add(place, i), sizes) for i in range(s.vector)]
             for j, d in enumerate(run):

@@ -5,6 +5,7 @@ Of a transposed convolution's weight, ``[in, out, 2, 2]``, taps go outermost: wh
 On an H200 that of 1024x512x2x2 in bf16 takes 2.4 us (10.2 by ``elementwise``), 2048x4096x8 transposed in float16 79 (640).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import ClassVar
@@ -30,6 +31,12 @@ _USED, _LATER = 0.5, 8e6
 _FULL = 0.6  # of a tile, up to which a box pays: rows of 18 fill 0.28 of tiles of 64
 _LEAST = 1 << 15  # points, below which a kernel takes as long as its launch
 _MOST_INPUTS = 4  # that go through shared memory, each with a box of its own; others are read where they lie
+# Lines of the L1 cache, of so many bytes, that an H200 looks up a microsecond: one a cycle of each multiprocessor; and microseconds of these from which a box
+# pays that holds what is made of several inputs.  Sums of 4x4 pixels of 12x64x64x16 in bf16, given back with channels first, took 6.7 us by ``elementwise``
+# (torch.compile 3.0), which reads 786432 elements of a line each.
+_LOOKED_UP, _LINE_OF_CACHE, _MUCH = 2.2e5, 128, 1.0
+_OWN = 8  # neighbours of a result that a thread of ``elementwise`` has
+_WIDEST = 16  # bytes of a vector
 _NARROWEST = 2  # bytes of an element: on an H200 bytes of 32x1024x1024x3 to channels in float32 took 174 us by boxes, 135 by ``elementwise``
 
 
@@ -45,13 +52,15 @@ class Boxes:
 
 @dataclass(frozen=True)
 class Box:
-    """``extents`` along each run of loops; ``inputs`` go through shared memory, and lie in the order of ``reading``, the outermost run first.
-    ``vector`` neighbours of a result are stored at once."""
+    """``extents`` along each run of loops; ``inputs`` lie in the order of ``reading``, the outermost run first, and are read ``lanes`` neighbours at once.
+    They go through shared memory, or with ``results`` what is computed of them.  ``vector`` neighbours of a result are stored at once."""
 
     inputs: tuple[int, ...]
     reading: tuple[int, ...]
     extents: tuple[int, ...]
     vector: int
+    lanes: int = 1
+    results: bool = False
 
     @property
     def points(self) -> int:
@@ -91,11 +100,13 @@ def box_of(point: Pointwise, schedule: Boxes) -> Box | None:
     """The box of a block; None where no input is read uncoalesced, or lines of both sides make too large a box."""
     if point.tables or any(not isinstance(s, int) for s in point.run_sizes) or not point.runs:
         return None
-    uncoalesced = [n for n, s in enumerate(point.sources) if s is not None and _is_uncoalesced(point, s)]
+    uncoalesced = [n for n, s in enumerate(point.sources) if s is not None and _is_uncoalesced(point, s)] or _looked_up(point)
     if not uncoalesced:
         return None
     strides = point.run_strides(point.sources[uncoalesced[0]])
-    inputs = tuple(n for n in uncoalesced if point.run_strides(point.sources[n]) == strides)[:_MOST_INPUTS]
+    inputs = tuple(n for n in uncoalesced if point.run_strides(point.sources[n]) == strides)
+    results = _makes_less(point, inputs)
+    inputs = inputs if results else inputs[:_MOST_INPUTS]
     inward = sorted(range(len(strides)), key=lambda r: abs(strides[r]))
     extents = _extents(point.run_sizes, inward, tuple(map(abs, strides)), max(32, _LINE // _narrowest(point, inputs)), schedule.points)
     if extents is None:
@@ -103,10 +114,34 @@ def box_of(point: Pointwise, schedule: Boxes) -> Box | None:
     last, vector = len(extents) - 1, max(1, 4 // min(element_bytes(d.element) for d in point.destinations))
     while extents[-1] % vector or point.run_sizes[-1] % vector or any(aligned(point, d, last, vector) < vector for d in point.destinations):
         vector //= 2
-    return Box(inputs, tuple(reversed(inward)), extents, vector)
+    first, lanes = inward[0], max(1, _WIDEST // max(element_bytes(point.sources[n].element) for n in inputs)) if strides[inward[0]] == 1 else 1
+    while lanes > 1 and (prod(extents) < lanes * schedule.threads or extents[first] % lanes or point.run_sizes[first] % lanes or any(
+        aligned(point, point.sources[n], first, lanes) < lanes for n in inputs
+    )):
+        lanes //= 2
+    return Box(inputs, tuple(reversed(inward)), extents, vector, lanes, results)
 
 
-def _narrowest(point: Pointwise, inputs: tuple[int, ...]) -> int:
+def _makes_less(point: Pointwise, inputs: tuple[int, ...]) -> bool:
+    """Whether what is computed of inputs that lie alike is less than these are, and everything else that it is computed of is little."""
+    others = [s for n, s in enumerate(point.sources) if s is not None and n not in inputs]
+    return len(inputs) > len(point.destinations) and all(0 in point.run_strides(s) for s in others) and sum(
+        element_bytes(d.element) for d in point.destinations
+    ) < sum(element_bytes(point.sources[n].element) for n in inputs)
+
+
+def _looked_up(point: Pointwise) -> list[int]:
+    """Inputs that lie alike, of which the lines that a warp's neighbours are in take long to look up, though all of these are used soon."""
+    wide = [n for n, s in enumerate(point.sources) if s is not None and 0 not in point.run_strides(s)]
+    if not wide or {point.run_strides(point.sources[n]) for n in wide} != {strides := point.run_strides(point.sources[wide[0]])} or 1 not in strides:
+        return []
+    if point.run_sizes[-1] <= _OWN:
+        return []  # a thread has all of these, and its neighbours read what is beside
+    lines = min(1.0, abs(strides[-1]) * _narrowest(point, wide) / _LINE_OF_CACHE) * len(wide) * prod(point.run_sizes)
+    return wide if _makes_less(point, tuple(wide)) and lines > _MUCH * _LOOKED_UP else []
+
+
+def _narrowest(point: Pointwise, inputs: Sequence[int]) -> int:
     """Bytes of an element of the narrowest input."""
     return min(element_bytes(point.sources[n].element) for n in inputs)
 

@@ -36,6 +36,7 @@ _MOST = 4  # readers
 # Operations of a kernel that computes a map again: of maps of maps, each with several readers, they would double with each one.
 _LARGEST = 200
 _GENERATORS = ("elementwise", "reductions", "rows")  # that take more operations of each point as they come
+_INSTEAD = {("elementwise", "boxes")}  # generators of what readers were and of what they become, besides the same: both take maps
 
 
 def recompute_maps(module: ir.Module, target: str) -> None:
@@ -113,17 +114,21 @@ def pairs_of(call: ir.Operation, readers: list[ir.Operation]) -> list[Edges]:
 
 
 def computing(program: Rewrite, pairs: list[Edges]) -> list[func.FuncOp] | None:
-    """For each of these pairs a kernel that computes the map and what reads it, and has the reader's generator; None where one cannot."""
+    """For each of these pairs a kernel that computes the map and what reads it, and has the reader's generator, or one for the same; None where one cannot."""
     made: list[func.FuncOp] = []
     for edges in pairs:
         before, kernel = program.kernels[callee(edges.calls[-1])], joint_kernel(program.module, program.kernels, edges)
         made.append(kernel)
         at_once = len(generics_of(before)) == 1 or is_for("reductions", before, program.target)  # where it is read, and not once for all operations
         takes = not at_once or compute_first(kernel) or _compute_gathered(kernel)
-        if not takes or generator_for(kernel, program.target) != generator_for(before, program.target):
+        if not takes or not _stays(generator_for(before, program.target), generator_for(kernel, program.target)):
             erase(made)
             return None
     return made
+
+
+def _stays(before: str | None, after: str | None) -> bool:
+    return after == before or (before, after) in _INSTEAD
 
 
 def erase(kernels: Iterable[func.FuncOp]) -> None:

@@ -8,6 +8,8 @@ from inferno.schedule.reductions import joined_rows, transposed_sums
 from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.symbolic import Int, ceildiv, floordiv, is_multiple, product
 
+TOGETHER = 8
+"""Values of shared memory that a thread puts together by itself, when threads along sums side by side have halved their number so far."""
 _APART = 4  # banks from a lane's values to the next one's
 
 

@@ -7,15 +7,15 @@ from types import ModuleType
 
 from inferno.mlir import func, ir
 from inferno.powers import next_power_of_two
-from inferno.schedule.analysis.cost import extracted_bytes
+from inferno.schedule.analysis.cost import CLOCK, extracted_bytes
 from inferno.schedule.analysis.unchanged import kept_with, read_by_text
 from inferno.schedule.reductions import joined_rows, transposed_sums
 from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.schedule.reductions.parser import parse_reduction, parse_varying
-from inferno.schedule.reductions.reduction_schedule import Reductions
+from inferno.schedule.reductions.reduction_schedule import TOGETHER, Reductions
 from inferno.schedule.rows import rows
 from inferno.schedule.rows.kernel import RowKernel
-from inferno.schedule.rows.row_work import body_instructions, busy
+from inferno.schedule.rows.row_work import LANES, body_instructions, busy
 from inferno.symbolic import Int, Undecided, hint, is_multiple, product
 from inferno.target import SECTOR, STATIC_SHARED, WARP, Target
 
@@ -69,6 +69,11 @@ _RUNNING = 20  # registers of a thread's running values, of joined rows: three s
 # Threads of a block then, where sums are neighbours and blocks are few: by 256 a multiprocessor the sums of 215x34688 in bf16, of a norm that is flipped, gated
 # and squashed, took an H200 51.2 us, and torch.compile's 22.
 _COMPUTING = 512
+# What small sums take besides: threads of a multiprocessor that have an instruction of each of its four schedulers every cycle, if those of one warp wait four
+# cycles for each other; instructions of a load, of a term that is compared and whose place is chosen, and of a word that threads exchange; cycles of a barrier
+# with the stores in front of it and the loads behind.  The places of the largest of 197x32 took an H200 2.7 us more than a launch by 256 threads that had
+# four terms of eight columns each, and met three times.
+_FILLED, _LOADED, _COMPARED, _EXCHANGED, _MET = 512, 3, 5, 6, 100
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Reductions | None:
@@ -170,7 +175,8 @@ def pick(c: ReductionKernel, target: Target, join: bool = True) -> Reductions:
     small = _ALONG_SMALL if c.along else _COMPUTED if _computes_much(c) else _SMALL
     if own.transposed or not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > small:
         return own
-    whole = min(_whole(own, c), key=lambda s: _time(s, c, target, _ONE), default=own)
+    # (Of equal ones that of fewer turns.)
+    whole = min(_whole(own, c), key=lambda s: (_time(s, c, target, _ONE), _turns(s, c)), default=own)
     return min((own, whole), key=lambda s: _time(s, c, target, _WHOLE[c.along]))
 
 
@@ -179,19 +185,22 @@ def _computes_much(c: ReductionKernel) -> bool:
 
 
 def _whole(own: Reductions, c: ReductionKernel) -> list[Reductions]:
-    """Schedules of sums that are not cut: of more threads for each, and of fewer sums side by side, as far as memory moves them well."""
-    found, across = [], own.across
-    while across > 0:
-        along = own.along
-        while along * across < 32:
-            along *= 2
-        while along * across <= _MOST_THREADS:
-            s = replace(own, across=across, along=along, chunks=1)
-            s = replace(s, unroll=min(own.unroll, max(1, ceil(s.units(c) / along))))
-            if s.fits(c) and s.shared_bytes(c) <= STATIC_SHARED:
-                found.append(s)
-            along *= 2
-        across = 0 if not c.along and across * own.vector * c.bytes <= SECTOR else across // 2
+    """Schedules of sums that are not cut: of more threads for each, of fewer sums side by side, and of narrower vectors, as far as memory moves them well."""
+    found, vector = [], own.vector
+    while vector:
+        across = own.across * (1 if c.along else min(own.vector // vector, max(1, _ACROSS // own.across)))
+        while across > 0:
+            along = own.along
+            while along * across < 32:
+                along *= 2
+            while along * across <= _MOST_THREADS:
+                s = replace(own, across=across, along=along, vector=vector, chunks=1)
+                s = replace(s, unroll=min(own.unroll, max(1, ceil(s.units(c) / along))))
+                if s.fits(c) and s.shared_bytes(c) <= STATIC_SHARED:
+                    found.append(s)
+                along *= 2
+            across = 0 if not c.along and across * vector * c.bytes <= SECTOR else across // 2
+        vector = 0 if c.along or own.rows else vector // 2
     return found
 
 
@@ -320,19 +329,43 @@ def _joined(s: Reductions, c: ReductionKernel, whole: int, long: bool, wide: boo
 
 
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:
-    """Microseconds: what a read of all of it takes, and a second kernel where sums are cut."""
-    return _LAUNCH * (1 + (s.cuts(c) > 1)) + hint(_moved(c)) / min(_RATE * target.multiprocessors, _ONE * hint(s.tiles(c)) * s.chunks)
+    """Microseconds: what a read of all of it takes, what threads meet for, and a second kernel where sums are cut."""
+    reading = hint(_moved(c)) / min(_RATE * target.multiprocessors, _ONE * hint(s.tiles(c)) * s.chunks)
+    return _LAUNCH * (1 + (s.cuts(c) > 1)) + reading + _meeting(s, c)
 
 
 def _time(s: Reductions, c: ReductionKernel, target: Target, one: float) -> float:
-    """Microseconds of small sums, whose blocks read ``one`` byte a microsecond each: that, their arithmetic or the turns of a thread, whichever is longest, and
-    a second kernel where they are cut."""
+    """Microseconds of small sums, whose blocks read ``one`` byte a microsecond each: that, their arithmetic or the turns of a thread, whichever is longest,
+    what threads meet for, and a second kernel where they are cut."""
     blocks = s.tiles(c) * s.chunks
-    computing = busy(c.count * c.length * body_instructions(c.generic), target) * max(1.0, target.multiprocessors / blocks)
-    return _LAUNCH * (1 + (s.cuts(c) > 1)) + max(_moved(c) / (one * blocks), computing, _TURN * ceil(s.share(c) / (s.along * s.unroll)))
+    longest = max(_moved(c) / (one * blocks), _computing(s, c, blocks, target), _TURN * _turns(s, c))
+    return _LAUNCH * (1 + (s.cuts(c) > 1)) + longest + _meeting(s, c)
+
+
+def _turns(s: Reductions, c: ReductionKernel) -> int:
+    return ceil(s.share(c) / (s.along * s.unroll))
+
+
+def _computing(s: Reductions, c: ReductionKernel, blocks: int, target: Target) -> float:
+    """Microseconds of the arithmetic of so many blocks, whose warps have an instruction every few cycles each."""
+    loads = _LOADED * len({a for a in c.sources if a is not None}) / s.vector
+    instructions = body_instructions(c.generic) + loads + (_COMPARED if c.extremum is not None else 0)
+    threads = s.threads * max(1.0, blocks / target.multiprocessors)
+    return busy(c.count * c.length * instructions, target) * max(1.0, target.multiprocessors / blocks) * max(1.0, _FILLED / threads)
+
+
+def _meeting(s: Reductions, c: ReductionKernel) -> float:
+    """Microseconds until the threads along sums side by side have put these together in shared memory, halves of them at a time."""
+    if c.along or s.along == 1:
+        return 0.0
+    cycles, left, each = _MET, s.along, _EXCHANGED * joined_rows.words(c)
+    while left > TOGETHER:
+        left //= 2
+        cycles += _MET + each * s.vector * ceil(s.across * left / LANES)
+    return (cycles + each * left) / CLOCK
 
 
 def _moved(c: ReductionKernel) -> Int:
-    """Bytes."""
+    """Bytes; of what pieces read, each tensor once."""
     known = {a for a in (*c.sources, *c.results, *c.stored) if a is not None}
-    return sum(a.bytes for a in known) + extracted_bytes(c.generic)
+    return sum(a.bytes for a in known) + min(extracted_bytes(c.generic), sum({a.argument: a.bytes for a in c.tables}.values()))

@@ -24,7 +24,7 @@ from inferno.schedule.rows.moments import moments
 from inferno.schedule.rows.packed_rows import packs, scans_alone
 from inferno.schedule.rows.parser import parse_by_loops, parse_extrema
 from inferno.schedule.rows.row_schedule import narrowest, row_bytes
-from inferno.schedule.rows.row_time import estimated
+from inferno.schedule.rows.row_time import PART_OF_SECTOR, estimated
 from inferno.schedule.rows.row_work import arithmetic, instructions
 from inferno.schedule.rows.rows import read_rows
 from inferno.schedule.rows.transposed_results import SIDE, apart, lanes, most_beside, run_of, transposes
@@ -67,6 +67,9 @@ _CLUSTERED, _CLUSTERED_BITS, _CLUSTERED_MOST = 512, 32, 4096
 # Vectors a multiprocessor, below which rows side by side are cut into narrower ones, too, so that more threads have some: on an H100 softmaxes along the first
 # dimension of 4x1920, 24x64, 128x256 and 50x1000 in bf16 took 2.0, 2.2, 3.1 and 2.7 us, and 1.3, 1.4, 2.2 and 1.9 so; of 8x256 in float32 1.9 and 1.2.
 _FEW_VECTORS = 8
+# Microseconds of parts of sectors from which there are fewer, larger ones, though blocks are few: means of pairs of 64x500x33 that are gated by their mean,
+# in float32, took an H200 6.2 us by 528 blocks that write 16 bytes at once.
+_PUT_TOGETHER = 1.0
 _MOST_BESIDE = 32  # vectors: more are more than a warp
 _CLEARLY = 0.97  # of the time of a schedule by the rows' length, which what was timed before had, for which another is chosen
 # Bytes that a block keeps, so that three are on a multiprocessor.  Of rows that are written one behind the other it had better have half as many than be
@@ -200,7 +203,7 @@ def by_length(c: RowKernel, target: Target) -> Columns:
     vector = lanes(c)
     side, run = most_beside(c) if vector > 1 else 32, run_of(c)
     if side > SIDE and c.count // (vector * side) < target.multiprocessors:
-        side = SIDE
+        side = min(side, max(SIDE, _written_side(c, vector)))
     enough = c.count // (vector * _EVEN_BLOCKS * target.multiprocessors)  # of rows side by side
     while not transposes(c) and side * vector * 2 <= _FEWEST and side * 2 <= enough and _FEWEST // side * _UNROLL > c.width:
         side *= 2
@@ -225,6 +228,14 @@ def by_length(c: RowKernel, target: Target) -> Columns:
     if run == 1 and c.width <= _SHORT and (each := ceil(own / (threads // across))) <= 2 * _UNROLL:
         unroll = each
     return keeping(Columns(threads, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, MOST)
+
+
+def _written_side(c: RowKernel, vector: int) -> int:
+    """Vectors side by side that write pieces of two sectors, where caches would take long to put together what fewer write of one; 1 where they do not."""
+    written = [] if transposes(c) else [a for d in c.destinations if c.wide(a := d.access)]
+    narrow = min((element_bytes(a.element) for a in written), default=SECTOR)
+    pieces = len(written) * c.count * c.width / (vector * SIDE)
+    return 2 * SECTOR // (vector * narrow) if vector * SIDE * narrow < SECTOR and pieces * PART_OF_SECTOR > _PUT_TOGETHER else 1
 
 
 def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, ClassVar
 
-from inferno.mlir import arith, dim_of, func, ir, is_read, is_unread, isolated_copy, owner, walk
+from inferno.mlir import arith, backward_slice, dim_of, func, ir, is_read, is_unread, isolated_copy, owner, walk
 from inferno.passes.generics import REDUCTION, input_count, kinds, maps, outputs
 from inferno.passes.programs import VIEWS, operations_in
 from inferno.passes.shapes import row_major
@@ -69,6 +69,14 @@ class RowStep:
     def chooses(self) -> bool:
         """Whether its body chooses between what it reads (``scf.if``)."""
         return any(walk(choice, "tensor.extract") for choice in walk(self.generic, "scf.if"))
+
+    def chooses_by(self, loops: Sequence[int]) -> bool:
+        """Whether it does so by where it is in one of these of the rows' loops, or by elements."""
+        for value in backward_slice(choice.operands[0] for choice in walk(self.generic, "scf.if")):
+            op = owner(value)
+            if value in set(self.block.arguments) or (op is not None and op.name == "linalg.index" and self.indices[dim_of(op)] in loops):
+                return True
+        return False
 
     @property
     def meets(self) -> bool:

@@ -3,6 +3,7 @@
 from math import ceil
 
 from inferno.element_sizes import element_bytes
+from inferno.mlir import ir
 from inferno.schedule.analysis.cost import clusters_at_once
 from inferno.schedule.rows.gathered_results import written_apart
 from inferno.schedule.rows.kernel import RowKernel
@@ -23,8 +24,12 @@ _SHARED_OUT, _ALONE = 0.93, 0.77  # of clusters of 16 that go over all rows, sev
 _BESIDE_WEIGHTS = 0.8
 # Microseconds of a sector that is written in part: of the L2 cache, and of a multiprocessor (on an H100 by a row a warp 673x1984 in bf16 took 28.9 us,
 # 2022x320 in float32 12.4, 512x512 in bf16 6.8, 4x8512 9.1 by 8 blocks).
-_PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
+PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
+# Microseconds until a vector is there whose place is chosen by a branch, and threads of a multiprocessor that wait at the same time: two rolls of 47040 points
+# in bf16 with the mean of their squares took an H200 6.5 us by 8 blocks whose threads have 12 vectors each.  Of two branches inside of each other ptxas makes
+# conditions of loads: sums of 511 rows of 1000, of halves that are put together anew, took 2.0 us by 16 single points a thread.
+_CHOSEN, _THREADS_AT_ONCE, _ASKED = 0.4, 1024, 2
 
 
 def computes_again(s: Rows) -> bool:
@@ -36,7 +41,22 @@ def estimate(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds: what memory takes, or the arithmetic of as many multiprocessors as there are blocks, whichever is longer."""
     c = c.in_example()
     idle = max(1.0, target.multiprocessors / s.blocks(c))
-    return max(memory_time(s, c, target), idle * arithmetic(c, computes_again(s), s.vector, target)) + _gathering(s, c, target)
+    return max(memory_time(s, c, target), idle * arithmetic(c, computes_again(s), s.vector, target), _choosing(s, c, target)) + _gathering(s, c, target)
+
+
+def _choosing(s: Rows, c: RowKernel, target: Target) -> float:
+    """Microseconds of threads that wait for each vector that they choose by branches inside of branches: what follows is not asked for before it is there,
+    while of few pieces each is asked for by whoever wants it."""
+    if not any(step.chooses_by(c.columns) and _depth(step.generic) > _ASKED for step in c.choosing):
+        return 0.0
+    waves = ceil(s.blocks(c) * s.threads / (_THREADS_AT_ONCE * target.multiprocessors))
+    return _LAUNCH + _LEVEL * (c.phases - 1) * (2 if s.cluster > 1 else 1) + _CHOSEN * s.chunks(c) * waves
+
+
+def _depth(op: ir.Operation) -> int:
+    """Branches inside of each other."""
+    inside = max((_depth(view.operation) for region in op.regions for block in region.blocks for view in block.operations), default=0)
+    return inside + (op.name == "scf.if")
 
 
 def _gathering(s: Rows, c: RowKernel, target: Target) -> float:
@@ -44,7 +64,7 @@ def _gathering(s: Rows, c: RowKernel, target: Target) -> float:
     if s.gathers:
         return 0.0
     parts = sum(c.count * c.width / max(1, min(32 // s.across, SECTOR // element_bytes(a.element))) for a in written_apart(c))
-    return parts * max(_PART_OF_SECTOR, _PART_OF_BLOCK / min(s.blocks(c), target.multiprocessors))
+    return parts * max(PART_OF_SECTOR, _PART_OF_BLOCK / min(s.blocks(c), target.multiprocessors))
 
 
 def memory_time(s: Rows, c: RowKernel, target: Target) -> float:

@@ -16,7 +16,8 @@ from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_steps import RowStep
 from inferno.target import Target
 
-_LANES = 128  # of a multiprocessor, each one instruction a cycle
+LANES = 128
+"""Of a multiprocessor, each one instruction a cycle."""
 # Instructions of what is more than one; of divisions by what a row has in common, of exponentials where the hardware's power of two serves, and of
 # powers that are a few products.
 _LONG = {
@@ -58,7 +59,7 @@ def arithmetic(c: RowKernel, again: bool, vector: int, target: Target) -> float:
 
 def busy(count: float, target: Target) -> float:
     """Microseconds of so many instructions of lanes, of which every multiprocessor has its share."""
-    return count / (_LANES * CLOCK * target.multiprocessors)
+    return count / (LANES * CLOCK * target.multiprocessors)
 
 
 def _instructions(step: RowStep, c: RowKernel) -> int:

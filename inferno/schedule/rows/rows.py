@@ -38,6 +38,7 @@ _CACHED_PARTS, _LONGEST_PARTS = 1 << 23, 1 << 14
 # Bytes whose neighbours in a row lie apart, which caches keep: a softmax along the first dimension that is given back transposed took an H100 2.6 us by two
 # kernels and 1.4 so of 47x44 in bf16, 3.0 and 1.6 of 128x64, 3.5 and 3.3 of 256x256.
 _APART = 1 << 18
+_AT_ONCE = 512  # threads of a multiprocessor, of which each may have 128 registers
 _BESIDE_PIECES = 2 / 3  # of memory's time; see ``_reads_pieces``
 
 
@@ -90,11 +91,14 @@ def _is_transposed(c: RowKernel) -> bool:
 
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:
-    """Whether rows are read from the pieces of a concatenation, wherever these begin: there is little else to do.  By one and by two kernels an H200 took (us):
-    softmax of 18514x1608 in float32 55 and 112, of 4096 rows of 1025 and 1025 in bf16 12 and 26, of 2048 of 5001 and 1000 in float32 28 and 49, LayerNorm of
-    65536 of 13 and 416 58 and 110, RMSNorm of 376749 of 11 and 11 23 and 34; an H100 log_softmax of a gelu of 1998x18176 in bf16, whose arithmetic is 0.93 of
-    memory's time, 99 and 76, a norm of 4x32x4096x128 that is rotated, 0.52, 93 and 142."""
-    return not c.varies and arithmetic(c, False, lanes(c), target) <= _BESIDE_PIECES * memory_time(_by_length(c, target), c, target)
+    """Whether rows are read from the pieces of a concatenation, wherever these begin: each row lies in one, or there is little else to do.  By one and by two
+    kernels an H200 took (us): softmax of 18514x1608 in float32 55 and 112, of 4096 rows of 1025 and 1025 in bf16 12 and 26, of 2048 of 5001 and 1000 in
+    float32 28 and 49, LayerNorm of 65536 of 13 and 416 58 and 110, RMSNorm of 376749 of 11 and 11 23 and 34; an H100 log_softmax of a gelu of 1998x18176 in
+    bf16, whose arithmetic is 0.93 of memory's time, 99 and 76, a norm of 4x32x4096x128 that is rotated, 0.52, 93 and 142."""
+    if c.varies:
+        return False
+    by_rows = not c.joined and not any(s.chooses_by(c.columns) for s in c.choosing)
+    return by_rows or arithmetic(c, False, lanes(c), target) <= _BESIDE_PIECES * memory_time(_by_length(c, target), c, target)
 
 
 def _writes_parts(c: RowKernel) -> bool:
@@ -133,7 +137,11 @@ def pick(c: RowKernel, target: Target) -> Rows:
     found, known = _by_length(c, target), c.in_example()
     if c.once:
         return replace(found, packed=False)
-    if not computes_again(found) or memory_time(found, known, target) >= arithmetic(known, True, found.vector, target):
+    if not computes_again(found):
+        return found
+    if found.packed and found.blocks(known) * found.threads <= _AT_ONCE * target.multiprocessors:
+        return replace(found, packed=False)  # no other rows are read while these are computed
+    if memory_time(found, known, target) >= arithmetic(known, True, found.vector, target):
         return found
     long = long_rows.fastest(known, lanes(known), (), target) if long_rows.is_long(known, target) and not found.ragged else None
     held = [replace(found, packed=False)] if found.held else [long or hold(known, target, lanes(known), False)]
