@@ -146,7 +146,10 @@ def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
             found[node] = CHECKING
         elif is_philox(node):
             continue
-        elif node.op == "call_function" and node.target is not operator.getitem and node.target not in CHECKS and not is_number(node):
+        elif node.target in CHECKS:  # what is compiled is what it has found out already, unless it would take such an operand
+            if any(free_unbacked_symbols(v) for n in node.all_input_nodes for v in _tensors(n.meta.get("val"))):
+                found[node] = "its operand's shape depends on the data"
+        elif node.op == "call_function" and node.target is not operator.getitem and not is_number(node):
             reason = _foreign(node) or refusal(node) or _operands(node, device)
             if reason:
                 found[node] = reason
