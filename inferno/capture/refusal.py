@@ -87,7 +87,7 @@ def refusal(node: Node) -> str | None:
         return "it draws random numbers, which would not be torch's; call eval() on a model with dropout"
     if target in (*_PUTS, *_PICKS) and masks_of(node):
         return "how many elements its mask selects depends on the data"
-    if getattr(target, "namespace", "") == "aten" and target.overloadpacket.__name__ not in _OF_BYTES and _reads_bytes(node):
+    if getattr(target, "namespace", "") == "aten" and target.overloadpacket.__name__ not in _OF_BYTES and _reads_bytes(node) and not is_number(node):
         return "the import takes bytes for signed numbers there"
     if torch.are_deterministic_algorithms_enabled() and (target in _IN_ANY_ORDER or (target in _PUTS and node.args[3:4] == (True,))):
         return "its sums are made in any order, and torch is asked for deterministic algorithms"
