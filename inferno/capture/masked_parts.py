@@ -2,11 +2,11 @@
 zeros elsewhere, and ``x[m].mean()`` that by the mask's.
 
 How many elements a mask picks depends on the data, and no kernel has such a size: what reads them runs in eager.  So it is with limiters, boundary
-conditions and losses of some of the positions.  Done where functions of points are between the parts and their ends, all of one mask, and nothing else
-asks for the parts, or for how many they are.  Divisions of integers are left alone: elsewhere there may be zeros.
+conditions and losses of some of the positions.  Done where functions of points and of rows (``masked_functions.py``) are between the parts and their
+ends, all of one mask, and nothing else asks for the parts; how many rows they have may scale a float.  Divisions of integers are left alone: elsewhere
+there may be zeros.
 """
 
-import math
 import operator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,17 +14,21 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import Graph, Node
-from torch.fx.node import map_arg
 
-from inferno.capture.nodes import call_beside, computes_points, is_pointwise
+from inferno.capture import masked_functions
+from inferno.capture.masked_functions import Whole
+from inferno.capture.nodes import computes_points, is_pointwise
 from inferno.capture.overlapping_writes import memory, written
+from inferno.capture.partition import is_view
 
 aten = torch.ops.aten
 # Functions of points without torch's tag.
 _POINTWISE = aten.to.dtype, aten._to_copy.default, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar
+_PICKS = aten.index.Tensor, aten.masked_select.default
 _DIVISIONS = {"div", "floor_divide", "remainder", "fmod", "bitwise_left_shift", "bitwise_right_shift", "pow"}
 _CHECKS = operator.ge, operator.le, operator.gt, operator.lt, operator.eq, aten._assert_scalar.default, aten.sym_constrain_range_for_size.default
-_SUMS = aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim
+_COUNTS = torch.sym_max, operator.mul  # of a number of rows and an integer
+_SCALES = aten.div.Tensor, aten.mul.Tensor
 
 
 @dataclass
@@ -35,6 +39,8 @@ class _Group:
     picked: dict[Node, None] = field(default_factory=dict)
     ends: dict[Node, None] = field(default_factory=dict)
     checks: dict[Node, None] = field(default_factory=dict)
+    counts: dict[Node, None] = field(default_factory=dict)  # numbers of rows, and what is computed of them
+    scaled: dict[Node, None] = field(default_factory=dict)  # what is divided or multiplied by them
 
 
 def compute_wholes(graph: Graph) -> None:
@@ -51,10 +57,12 @@ def compute_wholes(graph: Graph) -> None:
 
 def _mask(node: Node) -> Node | None:
     """The mask by which a node picks from the first dimensions of a tensor."""
-    if node.target is not aten.index.Tensor or len(node.args[1]) != 1:
+    if node.target not in _PICKS or (node.target is aten.index.Tensor and len(node.args[1]) != 1):
         return None
-    mask, x = node.args[1][0], node.args[0]
+    mask, x = node.args[1][0] if node.target is aten.index.Tensor else node.args[1], node.args[0]
     value = mask.meta.get("val")
+    if node.target is aten.masked_select.default and value.shape != x.meta["val"].shape:
+        return None
     known = isinstance(value, Tensor) and all(type(n) is int for n in (*value.shape, *x.meta["val"].shape))
     return mask if known and value.dtype == torch.bool and value.dim() else None
 
@@ -69,20 +77,32 @@ def _group(first: Node, mask: Node) -> _Group | None:
         if not _is_picked(node, group):
             return None
         group.picked[node] = None
-        todo += [n for n in node.all_input_nodes if _is_counted(n)]
+        todo += [n for n in _operands(node) if _is_counted(n)]
         for user in node.users:
             if user.target is aten.sym_size.int:
-                if not _add_checks(user, group):
+                if not _add_count(user, group):
                     return None
             elif user.target is aten._assert_tensor_metadata.default:  # as of what is cast
                 group.checks[user] = None
+            elif user.target is aten.broadcast_tensors.default:
+                group.checks[user] = None
+                todo += user.users
             elif _is_end(user, node, group):
                 group.ends[user] = None
+                todo += [n for n in user.all_input_nodes if _is_counted(n)]
             else:
                 todo.append(user)
     own = memory(mask)
     changed = any(memory(n) == own for each in mask.graph.nodes for n in written(each))
-    return None if changed or not group.ends or not all(map(_is_changed_last, group.picked)) else group
+    if any(map(masked_functions.is_view, group.picked)) and any(any(True for _ in written(n)) for n in group.picked):
+        return None
+    return None if changed or not all(map(_is_changed_last, group.picked)) else group
+
+
+def _operands(node: Node) -> list[Node]:
+    """What a part is computed of: one of several that are broadcast to each other, of those."""
+    source = node.args[0] if node.target is operator.getitem else node
+    return source.all_input_nodes if source.target is aten.broadcast_tensors.default else node.all_input_nodes
 
 
 def _is_counted(node: Node) -> bool:
@@ -93,23 +113,27 @@ def _is_counted(node: Node) -> bool:
 
 def _is_picked(node: Node, group: _Group) -> bool:
     """Whether it is a part, or of each part's element a function."""
-    if node.target is aten.index.Tensor:
+    if node.target in _PICKS:
         mask = _mask(node)
         return mask is not None and _are_same(mask, group.mask)
-    target = _functional(node)
-    if target is None or not _is_counted(node):
+    target, operands = _functional(node), _operands(node)
+    if not _is_counted(node) or not all(isinstance(n.meta.get("val"), Tensor) for n in operands):
         return False
-    if target not in _POINTWISE and not computes_points(target):
+    if operands != node.all_input_nodes:
+        return all(_is_counted(n) and n.meta["val"].dim() == node.meta["val"].dim() for n in operands)
+    if target is None:
+        return False
+    if masked_functions.keeps_rows(node) or masked_functions.keeps_places(node):
+        return all(map(_is_counted, operands)) or node.target in (aten.layer_norm.default, aten.rms_norm.default)
+    if masked_functions.loss_of(node) != 0 and target not in _POINTWISE and not computes_points(target):
         return False
     if torch.Tag.nondeterministic_seeded in target.tags:
         return False
-    values = [n.meta.get("val") for n in node.all_input_nodes]
-    if not all(isinstance(v, Tensor) for v in values):
-        return False
+    values = [n.meta["val"] for n in operands]
     if target._schema.name.partition("::")[2] in _DIVISIONS and not any(v.is_floating_point() or v.is_complex() for v in values):
         return False
     dims = node.meta["val"].dim()
-    return all(v.dim() == dims if _is_counted(n) else v.dim() < dims for n, v in zip(node.all_input_nodes, values))
+    return all(v.dim() == dims if _is_counted(n) else v.dim() < dims for n, v in zip(operands, values))
 
 
 def _functional(node: Node) -> Any:
@@ -131,38 +155,49 @@ def _is_end(user: Node, node: Node, group: _Group) -> bool:
             return False
         whole = x.meta["val"]
         return _are_same(places[0], group.mask) and tuple(whole.shape) == (*mask.shape, *value.shape[1:]) and whole.dtype == value.dtype
-    if user.target not in _SUMS:
+    if user.op == "output" or (isinstance(user.meta.get("val"), tuple) and any(u.target is not operator.getitem for u in user.users)):
         return False
-    keeps = (len(user.args) > 2 and user.args[2]) or user.kwargs.get("keepdim")
-    return not keeps and not user.kwargs.get("dtype") and 0 in _dims(user) and (value.is_floating_point() or "sum" in str(user.target))
+    operands = [n for n in user.all_input_nodes if _is_counted(n)]
+    if not isinstance(user.target, torch._ops.OpOverload) or not masked_functions.reduces_rows(user):
+        return False
+    if user.target in (aten.mean.default, aten.mean.dim) and not user.meta["val"].is_floating_point():
+        return False
+    return all(n.meta["val"].dim() == value.dim() for n in operands) or (len(operands) == 2 and operands[0].meta["val"].dim() == 2)
 
 
-def _dims(node: Node) -> list[int]:
-    """The dimensions that a sum or a mean is over."""
-    count = node.args[0].meta["val"].dim()
-    dims = node.args[1] if len(node.args) > 1 else None
-    return [d % count for d in dims] if dims else list(range(count))
-
-
-def _add_checks(size: Node, group: _Group) -> bool:
-    """Add what is computed of a part's number of elements, if that is only checked."""
+def _add_count(size: Node, group: _Group) -> bool:
+    """Add what is computed of a part's number of rows, if that is only checked, or scales floats."""
     if size.args[1] != 0:
         return False
     todo = [size]
     while todo:
         node = todo.pop()
-        group.checks[node] = None
-        if any(u.target not in _CHECKS for u in node.users):
-            return False
-        todo += [u for u in node.users if u not in group.checks]
+        group.counts[node] = None
+        for user in node.users:
+            if user.target in _CHECKS:
+                group.checks[user] = None
+                if any(u.target not in _CHECKS for u in user.users):
+                    return False
+                group.checks.update(dict.fromkeys(user.users))
+            elif user.target in _COUNTS and all(type(a) is int or a in group.counts for a in user.args):
+                todo.append(user)
+            elif user.target in _SCALES and not user.kwargs and user.args[1] is node and _is_float(user.args[0]):
+                group.scaled[user] = None
+            else:
+                return False
     return True
+
+
+def _is_float(node: Any) -> bool:
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return isinstance(value, Tensor) and value.is_floating_point() and all(type(n) is int for n in value.shape)
 
 
 def _are_same(a: Node, b: Node) -> bool:
     """Whether two masks are one, or the same function of the same tensors, to which nothing is written between."""
     if a is b:
         return True
-    if a.op != "call_function" or a.target is not b.target or not is_pointwise(a) or a.kwargs != b.kwargs or len(a.args) != len(b.args):
+    if a.op != "call_function" or a.target is not b.target or not (is_pointwise(a) or is_view(a)) or a.kwargs != b.kwargs or len(a.args) != len(b.args):
         return False
     for x, y in zip(a.args, b.args):
         if isinstance(x, Node) and isinstance(y, Node):
@@ -185,51 +220,66 @@ def _is_changed_last(node: Node) -> bool:
     return all(node not in written(u) or all(other <= u for other in node.users) for u in node.users)
 
 
-def _call(node: Node, target: Any, *args: Any, **kwargs: Any) -> Node:
-    made = call_beside(node, target, *args, **kwargs)
-    made.meta.pop("unbacked_bindings", None)  # of a part
-    return made
-
-
 def _replace(graph: Graph, group: _Group) -> None:
-    more = group.mask.meta["val"].dim() - 1
     wholes: dict[Node, Node] = {}
-    for node in sorted((*group.picked, *group.ends)):
+    numbers: dict[Node, Node] = {}
+    for node in sorted((*group.picked, *group.ends, *group.counts, *group.scaled)):
+        make = Whole(node, group.mask, wholes)
         with graph.inserting_before(node):
-            if node.target is aten.index.Tensor:
-                wholes[node] = _call(node, aten.clone.default, node.args[0])  # what it reads may be written to
+            if node.target in _PICKS:
+                wholes[node] = make.call(aten.clone.default, node.args[0])  # what it reads may be written to
             elif node in group.picked:
-                args, kwargs = map_arg((node.args, node.kwargs), lambda n: wholes.get(n, n))
-                wholes[node] = _call(node, _functional(node), *args, **kwargs)
-            elif node.target in _SUMS:
-                node.replace_all_uses_with(_sum(node, wholes[node.args[0]], group, more))
-            else:
-                chosen = _where(node, group, wholes[node.args[2]], node.args[0])
+                wholes[node] = _whole(node, make)
+            elif node in group.counts:
+                continue
+            elif node in group.scaled:
+                node.replace_all_uses_with(_scaled(node, make, numbers))
+            elif node.target in (aten.index_put_.default, aten.index_put.default):
+                chosen = make.where(wholes[node.args[2]], node.args[0])
                 if node.target is aten.index_put_.default:
-                    chosen = _call(node, aten.copy_.default, node.args[0], chosen)
+                    chosen = make.call(aten.copy_.default, node.args[0], chosen)
                 node.replace_all_uses_with(chosen)
-    for node in sorted((*group.picked, *group.ends, *group.checks), reverse=True):
+            else:
+                found = make.reduction()
+                for place, result in masked_functions.results(node).items() if isinstance(found, tuple) else ():
+                    result.replace_all_uses_with(found[place])
+                    group.checks[result] = None
+                if not isinstance(found, tuple):
+                    node.replace_all_uses_with(found)
+    for node in sorted((*group.picked, *group.ends, *group.checks, *group.counts, *group.scaled), reverse=True):
         graph.erase_node(node)
 
 
-def _where(node: Node, group: _Group, x: Node, other: Node) -> Node:
-    """``x`` where the mask is true."""
-    mask, rest = group.mask.meta["val"], x.meta["val"].dim() - group.mask.meta["val"].dim()
-    shaped = _call(node, aten.reshape.default, group.mask, [*mask.shape, *[1] * rest]) if rest else group.mask
-    return _call(node, aten.where.self, shaped, x, other)
+def _whole(node: Node, make: Whole) -> Node:
+    """The whole of a part that is computed of others."""
+    if (operands := _operands(node)) != node.all_input_nodes:
+        shape = torch.broadcast_shapes(*(make.wholes[n].meta["val"].shape for n in operands))
+        return make.call(aten.expand.default, make.wholes[node.args[0].args[0][node.args[1]]], list(shape))
+    if masked_functions.keeps_rows(node):
+        return make.rows()
+    if masked_functions.keeps_places(node):
+        return make.places()
+    args, kwargs = make.given()
+    return make.call(_functional(node), *args, **kwargs)
 
 
-def _sum(node: Node, x: Node, group: _Group, more: int) -> Node:
-    value, result = x.meta["val"], node.meta["val"]
-    zero = _call(node, aten.scalar_tensor.default, 0, dtype=value.dtype, device=value.device)
-    dims = [d + more if d else e for d in _dims(node) for e in (range(more + 1) if d == 0 else (0,))]
-    is_mean = node.target in (aten.mean.default, aten.mean.dim)
-    wide = torch.promote_types(value.dtype, torch.float32) if is_mean else result.dtype
-    options = {"dtype": wide} if is_mean and wide != value.dtype else {}
-    found = _call(node, aten.sum.dim_IntList, _where(node, group, x, zero), dims, False, **options)
-    if not is_mean:
-        return found
-    others = math.prod(value.shape[d] for d in dims if d > more)
-    count = _call(node, aten.mul.Tensor, _call(node, aten.sum.default, group.mask), others)
-    found = _call(node, aten.div.Tensor, found, _call(node, aten._to_copy.default, count, dtype=wide))
-    return found if wide == result.dtype else _call(node, aten._to_copy.default, found, dtype=result.dtype)
+def _scaled(node: Node, make: Whole, numbers: dict[Node, Node]) -> Node:
+    """A float divided or multiplied by what is computed of the number of rows: in float32 at least, since that does not fit in few bits."""
+    x, count = node.args
+    dtype = x.meta["val"].dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    x = x if wide == dtype else make.call(aten._to_copy.default, x, dtype=wide)
+    found = make.call(node.target, x, make.call(aten._to_copy.default, _number(count, make, numbers), dtype=wide))
+    return found if wide == dtype else make.call(aten._to_copy.default, found, dtype=dtype)
+
+
+def _number(node: Any, make: Whole, numbers: dict[Node, Node]) -> Any:
+    if not isinstance(node, Node):
+        return node
+    if node not in numbers:
+        if node.target is aten.sym_size.int:
+            numbers[node] = make.count()
+        else:
+            a, b = sorted((_number(a, make, numbers) for a in node.args), key=lambda a: not isinstance(a, Node))
+            numbers[node] = make.call(aten.mul.Tensor if node.target is operator.mul else aten.clamp_min.default, a, b)
+    return numbers[node]

@@ -87,7 +87,7 @@ def refusal(node: Node) -> str | None:
         return "it draws random numbers, which would not be torch's; call eval() on a model with dropout"
     if target in (*_PUTS, *_PICKS) and masks_of(node):
         return "how many elements its mask selects depends on the data"
-    if getattr(target, "namespace", "") == "aten" and target.overloadpacket.__name__ not in _OF_BYTES and _reads_bytes(node):
+    if getattr(target, "namespace", "") == "aten" and target.overloadpacket.__name__ not in _OF_BYTES and _reads_bytes(node) and not is_number(node):
         return "the import takes bytes for signed numbers there"
     if torch.are_deterministic_algorithms_enabled() and (target in _IN_ANY_ORDER or (target in _PUTS and node.args[3:4] == (True,))):
         return "its sums are made in any order, and torch is asked for deterministic algorithms"
@@ -146,7 +146,10 @@ def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
             found[node] = CHECKING
         elif is_philox(node):
             continue
-        elif node.op == "call_function" and node.target is not operator.getitem and node.target not in CHECKS and not is_number(node):
+        elif node.target in CHECKS:  # what is compiled is what it has found out already, unless it would take such an operand
+            if any(free_unbacked_symbols(v) for n in node.all_input_nodes for v in _tensors(n.meta.get("val"))):
+                found[node] = "its operand's shape depends on the data"
+        elif node.op == "call_function" and node.target is not operator.getitem and not is_number(node):
             reason = _foreign(node) or refusal(node) or _operands(node, device)
             if reason:
                 found[node] = reason

@@ -5,10 +5,11 @@ import contextlib
 import difflib
 import re
 import sys
+from typing import Any
 
 from inferno.errors import OptionError
 from inferno.options import STAGES
-from inferno.tools.subject import INPUTS, device_for, names_ir, names_package, read, read_compiled, refuse
+from inferno.tools.subject import INPUTS, device_for, names_ir, names_package, read_compiled, refuse
 
 
 def print_ir(options: argparse.Namespace) -> int:
@@ -24,10 +25,11 @@ def print_ir(options: argparse.Namespace) -> int:
         sys.stdout.write(compile_file(options, options.ir, options.verbose).ir(options.ir))
         return 0
     with contextlib.redirect_stdout(sys.stderr):  # what the subject prints is no IR
-        if options.verbose:
-            _print_program(options)
         _, compiled = read_compiled(options)
-    sys.stdout.write(compiled.ir(options.ir))
+        text = compiled.ir(options.ir)
+        for program in compiled.programs if options.verbose else ():
+            _print_program(program, options.matmul)
+    sys.stdout.write(text)
     return 0
 
 
@@ -50,17 +52,13 @@ def compile_file(options: argparse.Namespace, last: str, verbose: bool = False):
     return program
 
 
-def _print_program(options: argparse.Namespace) -> None:
-    """The diffs of a model's passes."""
-    from inferno.capture import capture
-    from inferno.runtime.build import build_program
-    from inferno.runtime.device import choose_target, find_device
+def _print_program(program: Any, matmul: str) -> None:
+    """The diffs of the passes that made a program, which is built again from what was captured: the model itself is not run twice."""
+    from inferno.runtime.build import build_from
+    from inferno.tf32 import takes_tf32
 
-    subject = read(options)
-    device = find_device(subject.model, subject.args, subject.kwargs)
-    target = choose_target(options.target, device)
-    captured = capture(subject.model, subject.args, subject.kwargs)
-    _print_diffs(captured.text, build_program(captured, target, record=True, matmul=options.matmul).passes)
+    text = program.ir("torch")
+    _print_diffs(text, build_from("torch", text, program.target, tf32=takes_tf32(), record=True, last="scheduled", matmul=matmul).passes)
 
 
 def _print_diffs(text: str, passes: list) -> None:

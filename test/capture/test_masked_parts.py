@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import inferno
 from inferno.capture.masked_parts import compute_wholes
@@ -41,6 +42,57 @@ def test_sums_and_means_of_parts():
         before, changed = picked + 1, picked.mul_(2)
         means = loss, x[rows].mean((0, 1)), x[rows].double().relu().mean(0), x[mask].to(torch.float16).mean()
         return *means, (before * changed).sum() + picked.sum(), x[rows].sum(0), (x[mask] > y[mask]).sum()
+
+    right(model)
+
+
+def test_losses_of_parts():
+    def points(x, y):
+        mask = x > 0
+        picked, wanted, shares = x[mask], y[mask], y[mask].sigmoid()
+        losses = F.mse_loss(picked, wanted), F.l1_loss(picked, wanted, reduction="sum"), F.smooth_l1_loss(picked, wanted)
+        losses = *losses, F.huber_loss(picked, wanted, delta=0.5), F.kl_div(picked, shares, reduction="sum")
+        chances = F.binary_cross_entropy_with_logits(picked, shares), F.binary_cross_entropy(picked.sigmoid(), shares)
+        return *losses, *chances, F.soft_margin_loss(picked, wanted.sign()), F.mse_loss(picked, wanted, reduction="none").sum(), torch.dot(picked, wanted)
+
+    def classes(x, y):
+        mask = y[:, 2] > 0
+        wrong = torch.where(mask, y[:, 0].abs().mul(3).long().clamp(max=3), 77)  # there is no such class
+        wrong[-1] = -100
+        rows, targets = x[mask], wrong[mask]
+        smooth, near = F.cross_entropy(rows, targets, y[0].abs(), label_smoothing=0.1), F.cosine_similarity(rows, y[mask], dim=-1).sum()
+        return F.cross_entropy(rows, targets), smooth, near, F.nll_loss(rows.log_softmax(-1), targets, reduction="sum")
+
+    right(points)
+    right(classes)
+
+
+def test_rows_of_parts():
+    def model(x, y):
+        rows, other = x[x[:, 1] > 0], y[x[:, 1] > 0]
+        found = torch.cat([rows.softmax(1), other.cumsum(-1), F.layer_norm(rows, (4,))], 1).sum(0)
+        parts = (rows[:, 2] * other[:, 1:3].amax(1)).sum(), torch.stack([rows, other], 1).mean((0, -1)), rows.unsqueeze(-1).sum(0)
+        along = (rows.softmax(0) * other).sum(0), rows[:, 0].log_softmax(0).sum(), (x[x > 0].softmax(0) * y[x > 0]).sum(), (rows.cumsum(0) * other).sum(0)
+        return found, *parts, *along, rows.sum(1, keepdim=True).sum(), rows.var(1).mean(), rows.argmax(1).sum()
+
+    right(model)
+
+
+def test_reductions_of_parts():
+    def model(x, y):
+        mask, rows = x > 0, x[x[:, 1] > 0]
+        kept = x[mask].sum(0, keepdim=True), rows.mean(0, keepdim=True), rows.sum((0, 1), keepdim=True), rows.half().sum(0, dtype=torch.float32)
+        spread = x[mask].std(), rows.var(0), rows.var(0, unbiased=False, keepdim=True), *torch.std_mean(rows), rows.double().var((0, 1), correction=3)
+        others = (x[mask] / 9).prod(), rows.prod(0, keepdim=True), (x[mask] > 7).any(), (rows > 0).all(0), rows.count_nonzero()
+        return *kept, *spread, *others, x[mask].norm(), rows.norm(p=1, dim=0), x.masked_select(mask).mean(), ((x[mask] - x[mask].mean()) ** 2).mean()
+
+    right(model)
+
+
+def test_numbers_of_rows():
+    def model(x, y):
+        picked, half = x[x > 0], y.half()[x > 0]
+        return picked.sum() / picked.shape[0], half.sum() / max(half.numel(), 1), y.relu() * x[x[:, 1] > 0].numel(), picked.pow(2).sum() / (2 * picked.shape[0])
 
     right(model)
 
@@ -85,12 +137,32 @@ def returned(x, y):
     return picked.sum(), picked
 
 
-def counted(x, y):
+def counted_whole(x, y):
+    picked = (x * 3).int()[x > 0]
+    return picked.sum() // picked.shape[0]  # of integers: where nothing is picked, eager's division ends in an error
+
+
+def greatest(x, y):
+    return x[x > 0].max()  # of nothing it is an error
+
+
+def multiplied(x, y):
+    return (x[x[:, 1] > 0] @ y.t()).sum()  # of few rows it is less work
+
+
+def changed_view(x, y):
     picked = x[x > 0]
-    return picked.sum() / picked.shape[0]
+    picked[None].mul_(2)
+    return picked.sum()
 
 
-@pytest.mark.parametrize("function", [divided, of_another_mask, changed_mask, returned, counted])
+def the_first_few(x, y):
+    return x[x > 0][:3].sum()
+
+
+@pytest.mark.parametrize("function", [
+    divided, of_another_mask, changed_mask, returned, counted_whole, greatest, multiplied, changed_view, the_first_few,
+])
 def test_what_is_left(function):
     class Model(torch.nn.Module):
         def forward(self, x, y):

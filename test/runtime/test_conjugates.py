@@ -50,3 +50,15 @@ def test_an_input_that_is_negated_when_it_is_read(fallback):
     negated = negated if negated.is_neg() else torch._neg_view(negated)
     compiled = inferno.compile(lambda x: torch.relu(x) * 2, (torch.randn(4, 4),), fallback=fallback)
     assert torch.equal(compiled(negated), torch.relu(negated) * 2)
+
+
+def test_the_real_part_of_products_with_a_matrix_for_each_row():
+    """Of which the gradients have sums of products with a number."""
+    torch._dynamo.reset()
+    a, b = (torch.randn(*shape, dtype=torch.complex64, requires_grad=True) for shape in ((3, 4), (3, 4, 12)))
+    function = lambda a, b: torch.einsum("hn,hnl->hl", a, b).real.square().sum()  # noqa: E731
+    torch.compile(function, backend="inferno", options={"fallback": False})(a, b).backward()
+    wide = [x.detach().to(torch.complex128).requires_grad_() for x in (a, b)]
+    function(*wide).backward()
+    for x, y in zip((a, b), wide):
+        torch.testing.assert_close(x.grad.to(torch.complex128), y.grad, rtol=1e-5, atol=1e-5)

@@ -268,3 +268,14 @@ def test_places_of_any_number():
     for count in (5, 0, 1, 40):
         ours, theirs = fast(x, _column(count)), writes(x, _column(count))
         assert [name for name in theirs if not torch.equal(ours[name], theirs[name])] == []
+
+
+def test_bytes_of_sizes_that_vary():
+    """Two numbers of 4 bits in each, as packed weights have: their sizes are no bytes."""
+    torch._dynamo.reset()
+    unpacked = lambda packed, x: torch.stack([packed & 15, packed >> 4], -1).flatten(1).to(x.dtype) * x[:, None]  # noqa: E731
+    fast = torch.compile(unpacked, backend="inferno", dynamic=True, options={"fallback": False})
+    for rows in (6, 11, 9):
+        packed, x = torch.randint(0, 256, (rows, 5), dtype=torch.uint8), torch.randn(rows)
+        assert torch.equal(fast(packed, x), unpacked(packed, x))
+    assert not any("one size" in note for note in inferno.explain(fast).notes)

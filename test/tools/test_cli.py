@@ -31,6 +31,14 @@ def test_verbose_prints_a_diff_for_each_pass(capsys):
     assert "// ----- fuse-contractions" in err and "+++ fuse-contractions" in err and "no change" in err
 
 
+def test_verbose_runs_the_text_once_and_shows_each_piece(capsys):
+    text = "print('said'); x = torch.randn(17, 8); torch.linalg.qr(x * 2 + 1).Q.relu() * 3 - x"  # a factorisation between two programs
+    assert main(["compile", "-c", text, "--ir", "fused", "--target", "cpu", "-v"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("said\n") == 1 and "said" not in captured.out
+    assert captured.err.count("// ----- outline-kernels") == captured.out.count("func.func @main") == 2
+
+
 def test_verbose_shows_what_passes_change_and_not_what_they_are_told(capsys):
     """docs/ir.md says which passes change this program; measured schedules and settings come to the module between two pipelines."""
     assert main(["compile", "-c", MATMUL, "--ir", "fused", "--target", "sm_90a", "-v"]) == 0

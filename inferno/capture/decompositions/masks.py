@@ -22,6 +22,8 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
         return NotImplemented
     mask = mask.to(torch.bool)
     last = first + mask.dim()
+    if any(type(n) is type(m) is int and n != m for n, m in zip(x.shape[first:last], mask.shape)):  # eager says of which shapes
+        return NotImplemented
     before, behind = x.shape[:first], x.shape[last:]
     flat = x.reshape(*before, mask.numel(), *behind)
     chosen = mask.reshape(*(1,) * first, -1, *(1,) * len(behind))

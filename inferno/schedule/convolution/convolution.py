@@ -125,7 +125,10 @@ def _multiplies_and_adds(op: ir.Operation) -> bool:
     if [n for n in names if n != "arith.extf"] != ["arith.mulf", "arith.addf", "linalg.yield"]:
         return False
     multiply, add = (next(o.operation for o in block.operations if o.operation.name == n) for n in ("arith.mulf", "arith.addf"))
-    factors = [v if isinstance(v, ir.BlockArgument) else v.owner.operation.operands[0] for v in multiply.operands]
+    made = {v for v in multiply.operands if not isinstance(v, ir.BlockArgument)}
+    if any(v.owner.operation.name != "arith.extf" for v in made):  # a number
+        return False
+    factors = [v.owner.operation.operands[0] if v in made else v for v in multiply.operands]
     sums = {block.arguments[2], multiply.results[0]}
     return {f for f in factors} == set(list(block.arguments)[:2]) and set(add.operands) == sums and \
         block.operations[len(names) - 1].operands[0] == add.results[0]
