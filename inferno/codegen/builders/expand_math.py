@@ -244,7 +244,9 @@ def _tanh(op: ir.Operation) -> ir.Value | None:
         power = _exp2(arith.mulf(distance, splat(f32, 2 * pymath.log2(pymath.e))))
         large = arith.addf(arith.mulf(_reciprocal(arith.addf(power, splat(f32, 1.0))), splat(f32, -2.0)), splat(f32, 1.0))
         square = arith.mulf(distance, distance)
-        small = arith.addf(arith.mulf(arith.mulf(_polynomial(square, _TANH), square), x), x)
+        # Of a negative zero the factor has to be no negative one, for the sum to be negative: a zero is added to it, in the instruction that multiplies.
+        factor = arith.addf(arith.mulf(_polynomial(square, _TANH), square), splat(f32, 0.0))
+        small = arith.addf(arith.mulf(factor, x), x)
         near = arith.cmpf(arith.CmpFPredicate.OLT, distance, splat(f32, _TANH_BOUND))
         # (The sign is taken inside of the choice: what rounds the sign's copy to 16 bits would copy it there, in ten instructions.)
         return arith.select(near, small, _intrinsic("llvm.copysign.f32", large, x))

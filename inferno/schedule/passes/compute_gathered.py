@@ -47,7 +47,7 @@ class _Program(Rewrite):
         if len(maker.results) != 1 or any(r != reader for r in readers(maker.results[0])):
             return False
         before = [self.kernels[callee(c)] for c in (maker, reader)]
-        if any(not t.has_static_shape for k in before for t in k.type.inputs):
+        if not all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for k in before for t in k.type.inputs):
             return False
 
         def takes(kernel: func.FuncOp) -> bool:
