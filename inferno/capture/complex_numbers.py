@@ -5,6 +5,7 @@ An argument that is read so alone comes as what ``view_as_real`` makes of it, an
 What is not known stays, and gets numbers that are put together of their parts.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,7 @@ _VIEWS: dict[Any, Callable] = {
     ),
     aten.expand.default: aten.expand.default,
 }
+_OF_SIZES = {aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.expand.default}
 
 
 def split_complex(graph: Graph) -> None:
@@ -109,8 +111,11 @@ class _Split:
         return _is_complex(node) and all(isinstance(p, Node) and p.meta["val"].dtype == REAL[node.meta["val"].dtype] for p in made)
 
     def _spread(self, part: Node, node: Node) -> Node:
-        shape = node.meta["val"].shape
-        return part if part.meta["val"].shape == shape else self.call(aten.expand.default, part, list(shape))
+        shape, had = node.meta["val"].shape, part.meta["val"].shape
+        if had == shape:
+            return part
+        kept = [-1 if i >= 0 and n == had[i] else n for i, n in enumerate(shape, len(had) - len(shape))]  # sizes that vary are no numbers of a graph
+        return self.call(aten.expand.default, part, kept)
 
     def _put_together(self, node: Node) -> Node:
         """A complex number as one again, where its parts were computed."""
@@ -151,7 +156,14 @@ class _Split:
         return self.of(value) in self._pairs or (value.target in _VIEWS and _is_complex(value.args[0]) and self.has_pairs(value.args[0]))
 
     def _seen_otherwise(self, value: Node) -> Node | None:
-        return self.call(_VIEWS[value.target], self.pairs(value.args[0]), [*value.meta["val"].shape, 2]) if self.has_pairs(value) else None
+        if not self.has_pairs(value):
+            return None
+        sizes = [*value.meta["val"].shape, 2]
+        if all(type(n) is int for n in sizes):
+            return self.call(_VIEWS[value.target], self.pairs(value.args[0]), sizes)
+        if value.target is aten.unsqueeze.default:  # sizes that vary are no numbers of a graph
+            return self.call(value.target, self.pairs(value.args[0]), value.args[1] % value.meta["val"].dim())
+        return self.call(_VIEWS[value.target], self.pairs(value.args[0]), [*value.args[1], 2]) if value.target in _OF_SIZES else None
 
     def are_pairs(self, parts: Parts, pairs: Node) -> None:
         self._pairs[parts], self._paired[pairs] = pairs, parts
@@ -260,7 +272,7 @@ def _pairs(split: _Split, x: Node) -> Parts:
     """Of a row that was split into pairs every other element, which is read where it is."""
     row = x.args[0] if x.op == "call_function" and x.target in (aten.view.default, aten._unsafe_view.default, aten.reshape.default) else None
     if row is not None and (*row.meta["val"].shape[:-1], -1) == (*x.meta["val"].shape[:-2], -1) and row.meta["val"].shape[-1] == 2 * x.meta["val"].shape[-2]:
-        return tuple(split.call(aten.slice.Tensor, row, row.meta["val"].dim() - 1, i, row.meta["val"].shape[-1], 2) for i in (0, 1))
+        return tuple(split.call(aten.slice.Tensor, row, row.meta["val"].dim() - 1, i, sys.maxsize, 2) for i in (0, 1))
     return tuple(split.call(aten.select.int, x, x.meta["val"].dim() - 1, i) for i in (0, 1))
 
 

@@ -279,3 +279,23 @@ def test_bytes_of_sizes_that_vary():
         packed, x = torch.randint(0, 256, (rows, 5), dtype=torch.uint8), torch.randn(rows)
         assert torch.equal(fast(packed, x), unpacked(packed, x))
     assert not any("one size" in note for note in inferno.explain(fast).notes)
+
+
+def test_rotations_as_complex_numbers_of_sizes_that_vary():
+    torch._dynamo.reset()
+
+    def rotated(q, frequencies):
+        turned = torch.polar(torch.ones_like(frequencies), frequencies)
+        numbers = torch.view_as_complex(q.float().reshape(*q.shape[:-1], -1, 2))
+        return torch.view_as_real(numbers * turned[None, :, None]).flatten(3).type_as(q)
+
+    fast = torch.compile(rotated, backend="inferno", dynamic=True, options={"fallback": False})
+    for tokens in (6, 11, 9):
+        q, frequencies = torch.randn(2, tokens, 3, 8, requires_grad=True), torch.randn(tokens, 4)
+        wide = q.detach().double().requires_grad_()
+        (found, expected) = fast(q, frequencies), rotated(wide, frequencies.double())
+        found.pow(3).sum().backward()
+        expected.pow(3).sum().backward()
+        torch.testing.assert_close(found.double(), expected.double(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(q.grad.double(), wide.grad, rtol=1e-4, atol=1e-4)
+    assert not any("one size" in note for note in inferno.explain(fast).notes)
