@@ -16,7 +16,7 @@ from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import PassError
 from inferno.mlir import PassManager, arith, func, ir, is_read, is_unread, linalg, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products, pads_convolutions, parse_fused, sums_along_both
-from inferno.passes.generics import inputs, is_reduction
+from inferno.passes.generics import inputs, is_reduction, maps
 from inferno.passes.kernel_names import Names
 from inferno.passes.locations import describe
 from inferno.passes.programs import MAIN, VIEWS, programs
@@ -142,10 +142,11 @@ def _is_read_in_place(op: ir.Operation | None) -> bool:
 
 def _reads_parts(op: ir.Operation) -> bool:
     """Whether an operation may read a part of a tensor where it is: not a contraction, whose factors are copied by whole tiles, before it is known which
-    generator takes it (``fold-slices``).  A sum of squares is a reduction like any other, and so is one of terms that are scaled alike."""
+    generator takes it (``fold-slices``).  A sum of squares is a reduction like any other, and so are one of terms that are scaled alike and one of products of
+    the same points, of which no tile is read again."""
     if op.name != "linalg.generic":
         return op.name == "tensor.concat"
-    if is_reduction(op) and len(inputs(op)) == 2 and not sums_along_both(op):
+    if is_reduction(op) and len(inputs(op)) == 2 and (not sums_along_both(op) or maps(op)[0] == maps(op)[1]):
         return True
     found = None if is_sum_of_products(op) else parse_fused(op)
     return not is_sum_of_products(op) and (found is None or (found.value is None and found.lhs == found.rhs))

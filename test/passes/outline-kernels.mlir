@@ -255,15 +255,16 @@ func.func @main(%table: tensor<8xf32>, %updates: tensor<4xf32>, %at: tensor<4x1x
 
 // -----
 
-// Squares are summed of a row that is read where it lies; factors of two tensors are copied by whole tiles.
+// Squares are summed of a row that is read where it lies, and products with another row; factors of several products are copied by whole tiles.
 // CHECK-LABEL: func.func @main
 // CHECK: call @reduce{{.*}}(%arg0, %{{.*}})
+// CHECK: call @matmul{{.*}}(%arg1, %arg0, %{{.*}})
 // CHECK: call @extract_slice
-// CHECK: call @
+// CHECK: call @matmul
 // CHECK: func.func private @reduce
 // CHECK: tensor.extract_slice
 // CHECK: linalg.generic
-func.func @main(%x: tensor<4x8xf32>, %y: tensor<8xf32>) -> (tensor<f32>, tensor<f32>) {
+func.func @main(%x: tensor<4x8xf32>, %y: tensor<8xf32>, %w: tensor<8x3xf32>) -> (tensor<f32>, tensor<f32>, tensor<2x3xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<f32>
   %z = linalg.fill ins(%zero : f32) outs(%e : tensor<f32>) -> tensor<f32>
@@ -283,7 +284,11 @@ func.func @main(%x: tensor<4x8xf32>, %y: tensor<8xf32>) -> (tensor<f32>, tensor<
     %s = arith.addf %r, %old : f32
     linalg.yield %s : f32
   } -> tensor<f32>
-  return %a, %b : tensor<f32>, tensor<f32>
+  %rows = tensor.extract_slice %x[1, 0] [2, 8] [1, 1] : tensor<4x8xf32> to tensor<2x8xf32>
+  %e2 = tensor.empty() : tensor<2x3xf32>
+  %z2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<2x3xf32>) -> tensor<2x3xf32>
+  %c = linalg.matmul ins(%rows, %w : tensor<2x8xf32>, tensor<8x3xf32>) outs(%z2 : tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %a, %b, %c : tensor<f32>, tensor<f32>, tensor<2x3xf32>
 }
 
 // -----

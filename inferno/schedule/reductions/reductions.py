@@ -7,7 +7,7 @@ from types import ModuleType
 
 from inferno.mlir import func, ir
 from inferno.powers import next_power_of_two
-from inferno.schedule.analysis.cost import CLOCK, extracted_bytes
+from inferno.schedule.analysis.cost import CLOCK, accessed_bytes, extracted_bytes
 from inferno.schedule.analysis.unchanged import kept_with, read_by_text
 from inferno.schedule.reductions import joined_rows, transposed_sums
 from inferno.schedule.reductions.kernel import ReductionKernel
@@ -16,7 +16,7 @@ from inferno.schedule.reductions.reduction_schedule import TOGETHER, Reductions
 from inferno.schedule.rows import rows
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_work import LANES, body_instructions, busy
-from inferno.symbolic import Int, Undecided, hint, is_multiple, product
+from inferno.symbolic import Undecided, hint, is_multiple, product
 from inferno.target import SECTOR, STATIC_SHARED, WARP, Target
 
 _THREADS = 256  # of a block
@@ -120,7 +120,7 @@ def pick_sized(c: ReductionKernel, target: Target) -> Reductions:
 def _is_faster(kernel: func.FuncOp, s: Reductions, c: ReductionKernel, target: Target) -> bool:
     """Whether every other generator that takes a kernel with maps in front of its sums takes clearly longer, and not by launches: those that keep rows read
     them once, too."""
-    large, others = hint(_moved(c)) > (_SMALL if c.count == 1 else _LARGE), _others(kernel, target)  # one row is a block's or a cluster's
+    large, others = _moved(c) > (_SMALL if c.count == 1 else _LARGE), _others(kernel, target)  # one row is a block's or a cluster's
     return not others or (large and _CLEARLY * estimate(s, c, target) < _least(others, target))
 
 
@@ -232,7 +232,7 @@ def _by_size(c: ReductionKernel, target: Target, join: bool = True) -> Reduction
             s = Reductions(s.across // 2, s.along, vector, s.unroll)
     else:
         s = _sums_side_by_side(c, vector, most, long, narrow, wide, target)
-        if join and hint(_moved(c)) > _COMPUTED and (hint(c.inner) <= _FEW_COLUMNS or long or _joins_many(s, c)):
+        if join and _moved(c) > _COMPUTED and (hint(c.inner) <= _FEW_COLUMNS or long or _joins_many(s, c)):
             s = _joined(s, c, whole, long, wide)
     return _cut(s, c, long, target)
 
@@ -313,7 +313,7 @@ def _transposed(c: ReductionKernel, target: Target) -> Reductions | None:
 
 def _joins_many(s: Reductions, c: ReductionKernel) -> bool:
     """Whether rows of more columns are joined, of whose sums each block leaves many: of many rows, if places are looked for or less than words are read."""
-    return hint(_moved(c)) > _MANY_ROWS and (c.extremum is not None or s.vector * c.bytes < _NARROW)
+    return _moved(c) > _MANY_ROWS and (c.extremum is not None or s.vector * c.bytes < _NARROW)
 
 
 def _joined(s: Reductions, c: ReductionKernel, whole: int, long: bool, wide: bool) -> Reductions:
@@ -330,7 +330,7 @@ def _joined(s: Reductions, c: ReductionKernel, whole: int, long: bool, wide: boo
 
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:
     """Microseconds: what a read of all of it takes, what threads meet for, and a second kernel where sums are cut."""
-    reading = hint(_moved(c)) / min(_RATE * target.multiprocessors, _ONE * hint(s.tiles(c)) * s.chunks)
+    reading = _moved(c) / min(_RATE * target.multiprocessors, _ONE * hint(s.tiles(c)) * s.chunks)
     return _LAUNCH * (1 + (s.cuts(c) > 1)) + reading + _meeting(s, c)
 
 
@@ -365,7 +365,7 @@ def _meeting(s: Reductions, c: ReductionKernel) -> float:
     return (cycles + each * left) / CLOCK
 
 
-def _moved(c: ReductionKernel) -> Int:
-    """Bytes; of what pieces read, each tensor once."""
+def _moved(c: ReductionKernel) -> int:
+    """Bytes, of tensors of which a part is read those of the part; of what pieces read, each tensor once."""
     known = {a for a in (*c.sources, *c.results, *c.stored) if a is not None}
-    return sum(a.bytes for a in known) + min(extracted_bytes(c.generic), sum({a.argument: a.bytes for a in c.tables}.values()))
+    return sum(accessed_bytes(a, c.sizes) for a in known) + min(extracted_bytes(c.generic), sum({a.argument: hint(a.bytes) for a in c.tables}.values()))
