@@ -1,5 +1,6 @@
 """Which operations of whose elements some are gathered are better computed for those elements alone, where they are gathered."""
 
+from inferno.element_sizes import element_bytes
 from inferno.mlir import ir, is_read, owner, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.fuse_elementwise import CHEAP, bytes_of, is_cheap, is_cheap_body, is_made_of_less, is_total, sources_of
@@ -57,9 +58,16 @@ def is_gathered(producer: ir.Operation) -> bool:
     looked_up = len(gathers) == 1 and not neighbours and gathers_in_order(gathers[0]) and None in map(place_of, list(gathers[0].operands)[1:])
     if looked_up and _transposes(producer) and number * _SECTOR - 3 * bytes_of(result) > _TRANSPOSED:
         return False  # rows of what is transposed first are neighbours
-    if neighbours and ended_contraction(producer) is not None:
+    if (neighbours or _narrows(producer)) and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
+
+
+def _narrows(producer: ir.Operation) -> bool:
+    """Whether an operation's elements take fewer bytes than those of a tensor of its shape that it reads."""
+    result = producer.results[0].type
+    sizes = [element_bytes(v.type.element_type) for v in inputs(producer) if isinstance(v.type, ir.RankedTensorType) and v.type.shape == result.shape]
+    return any(size > element_bytes(result.element_type) for size in sizes)
 
 
 def computes_of_few(producer: ir.Operation) -> bool:

@@ -169,3 +169,44 @@ func.func @flattened_and_read(%x: tensor<2x4x32xf32>, %e: tensor<4x2x32xf32>, %o
   } -> tensor<8x32xf32>
   return %r, %f : tensor<8x32xf32>, tensor<8x32xf32>
 }
+
+// -----
+
+// What a product's results are rounded to is its end, and half as much is written and gathered: not what gathers rounds them.
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#rhs = affine_map<(m, n, k) -> (n, k)>
+#out = affine_map<(m, n, k) -> (m, n)>
+#points = affine_map<(m, n) -> (m, n)>
+// CHECK-LABEL: func.func @rounded
+// CHECK: %[[P:.*]] = linalg.generic {{.*}} "reduction"]} ins(%arg0, %arg1
+// CHECK: %[[R:.*]] = linalg.generic {{.*}} ins(%[[P]] : tensor<6x11xf32>) outs(%{{.*}} : tensor<6x11xbf16>)
+// CHECK: tensor.extract %[[R]]
+func.func @rounded(%a: tensor<6x8xf32>, %b: tensor<11x8xf32>, %o: tensor<6x6xbf16>) -> tensor<6x6xbf16> {
+  %zero = arith.constant 0.0 : f32
+  %five = arith.constant 5 : index
+  %e = tensor.empty() : tensor<6x11xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<6x11xf32>) -> tensor<6x11xf32>
+  %p = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %b : tensor<6x8xf32>, tensor<11x8xf32>) outs(%f : tensor<6x11xf32>) {
+  ^bb0(%i: f32, %j: f32, %s: f32):
+    %m = arith.mulf %i, %j : f32
+    %t = arith.addf %s, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<6x11xf32>
+  %g = tensor.empty() : tensor<6x11xbf16>
+  %r = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<6x11xf32>) outs(%g : tensor<6x11xbf16>) {
+  ^bb0(%i: f32, %s: bf16):
+    %n = arith.truncf %i : f32 to bf16
+    linalg.yield %n : bf16
+  } -> tensor<6x11xbf16>
+  %y = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel"]} outs(%o : tensor<6x6xbf16>) {
+  ^bb0(%s: bf16):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %d = arith.subi %j, %i : index
+    %at = arith.addi %d, %five : index
+    %x = tensor.extract %r[%i, %at] : tensor<6x11xbf16>
+    linalg.yield %x : bf16
+  } -> tensor<6x6xbf16>
+  return %y : tensor<6x6xbf16>
+}
