@@ -85,7 +85,12 @@ def test_chosen():
 
 
 def test_gates_chosen():
-    """Where many channels have one gate; not where few do."""
+    """Where many channels have one gate; not where few do, nor one of all that a vector's lanes have in common."""
+    def scaled(x, gates):
+        return F.pad(x * torch.sigmoid(gates), (1, 1, 1, 1))
+
+    args = torch.empty(384, 128, 256, dtype=torch.bfloat16), torch.empty(384, 1, 1, dtype=torch.bfloat16)
+    assert "_vectors(" not in scheduled(scaled, args)
     for channels, apart in ((384, True), (16, False)):
         args = torch.empty(channels, 128, 256, dtype=torch.bfloat16), torch.zeros(2, 128, 256, dtype=torch.bfloat16)
         kernels = re.findall(r"call @(\w+)\(", scheduled(padded, args))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from inferno.element_sizes import element_bytes
-from inferno.mlir import clone_onto, erase_dead, func, ir, owner, tensor, users, walk
-from inferno.passes.generics import PARALLEL, build
+from inferno.mlir import clone_onto, dim_of, erase_dead, func, ir, owner, tensor, users, walk
+from inferno.passes.generics import PARALLEL, build, dims, maps
 from inferno.passes.programs import operations_in
 from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.passes.calls import inputs_of, new_kernel, tell_sources
@@ -34,8 +34,8 @@ class Gathered:
 
 def gathered_values(generic: ir.Operation, fewer: int) -> dict[ir.Value, Gathered]:
     """The floating-point numbers that a body computes of elements of arguments at one place, of which there are so many times fewer, and that it reads with
-    others."""
-    points, known, found = prod(loop_sizes(generic)), {}, {}
+    others.  Those of a place that neighbours have in common a thread computes once for a vector of them."""
+    points, known, found, inner = prod(loop_sizes(generic)), {}, {}, (dims(maps(generic)[-1]) or [0])[-1]
     for op in [o for o in walk(generic) if o != generic]:
         made = None
         if op.name == "tensor.extract":
@@ -48,7 +48,22 @@ def gathered_values(generic: ir.Operation, fewer: int) -> dict[ir.Value, Gathere
             known[op.results[0]] = made
         else:
             found.update((v, known[v]) for v in op.operands if v in known)
-    return {v: made for v, made in found.items() if owner(v).name != "tensor.extract"}
+    return {v: made for v, made in found.items() if owner(v).name != "tensor.extract" and any(_follows(p, inner) for p in made.place)}
+
+
+def _follows(place: ir.Value, loop: int) -> bool:
+    """Whether a place is computed of a loop's number."""
+    pending, seen = [place], set()
+    while pending:
+        value = pending.pop()
+        op = owner(value)
+        if op is None or value in seen:
+            continue
+        seen.add(value)
+        if op.name == "linalg.index" and dim_of(op) == loop:
+            return True
+        pending += op.operands
+    return False
 
 
 def _joined(of: list[Gathered | None], op: ir.Operation) -> Gathered | None:
