@@ -11,6 +11,7 @@ from universal_program import SimulatedModel
 from inferno.schedule import assign
 from inferno.target import find_target
 
+F = torch.nn.functional
 TARGET = find_target("sm_90a")
 HOIST = "hoist-vectors{target=sm_90a always=1}"
 
@@ -37,6 +38,29 @@ def yarn(q, positions):
     return q * c + torch.cat((-b, a), -1) * s
 
 
+def padded(x, gates):
+    """Images of whose points a branch computes a gate for all channels."""
+    return F.pad(x * torch.sigmoid(gates[:1] / 384 + gates[1:]), (1, 1, 1, 1), value=-2.0)
+
+
+def beside(x, gates):
+    return torch.cat((x * torch.exp(-gates[0].abs()), x * torch.tanh(gates[1])), 0)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+@pytest.mark.parametrize("model", (padded, beside))
+@pytest.mark.parametrize("shape", ((72, 5, 7), (130, 8, 12)))
+def test_gates_of_branches(model, shape, dtype):
+    torch.manual_seed(0)
+    args = torch.randn(shape, dtype=dtype), torch.randn(2, *shape[1:], dtype=dtype)
+    apart, whole = (SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes=p) for p in (HOIST, ""))
+    found = check(apart, model, args)
+    assert found.right, str(found)
+    assert len(apart.program.plan.steps) == len(whole.program.plan.steps) + (1 if model is padded else 2)
+    assert all(torch.equal(one, other) for one, other in zip(apart(*args), whole(*args)))
+
+
 @pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 @pytest.mark.parametrize("model", (rotary, yarn))
@@ -58,3 +82,16 @@ def test_chosen():
         args = torch.empty(2, heads, 4096, 128, dtype=torch.bfloat16), torch.zeros(2, 4096, dtype=torch.int64)
         kernels = re.findall(r"call @(\w+)\(", scheduled(yarn, args))
         assert kernels and any(k.endswith("_vectors") for k in kernels) == apart
+
+
+def test_gates_chosen():
+    """Where many channels have one gate; not where few do, nor one of all that a vector's lanes have in common."""
+    def scaled(x, gates):
+        return F.pad(x * torch.sigmoid(gates), (1, 1, 1, 1))
+
+    args = torch.empty(384, 128, 256, dtype=torch.bfloat16), torch.empty(384, 1, 1, dtype=torch.bfloat16)
+    assert "_vectors(" not in scheduled(scaled, args)
+    for channels, apart in ((384, True), (16, False)):
+        args = torch.empty(channels, 128, 256, dtype=torch.bfloat16), torch.zeros(2, 128, 256, dtype=torch.bfloat16)
+        kernels = re.findall(r"call @(\w+)\(", scheduled(padded, args))
+        assert any(k.endswith("_vectors") for k in kernels) == apart

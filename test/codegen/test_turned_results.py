@@ -78,3 +78,13 @@ def test_few_points_have_none():
     args = (torch.ones(1, 32, 14, 14), torch.ones(1, 32, 14, 14))
     text = build_from("torch", capture(resized, args).text, find_target("sm_90a"), last="scheduled").stages["scheduled"]
     assert launches(text) == 1 and "tile = 0" in text, text[:4000]
+
+
+def test_small_images_that_become_large_are_transposed_first():
+    """What a thread computes of each of their points would take longer than vectors of channels."""
+    def maps(*images):
+        return torch.cat([F.interpolate(x, size=(128, 128), mode="bilinear") for x in images], 1).permute(0, 2, 3, 1).contiguous()
+
+    args = tuple(torch.ones(4, 256, 16, 16, dtype=torch.bfloat16) for _ in range(2))
+    text = build_from("torch", capture(maps, args).text, find_target("sm_90a"), last="scheduled").stages["scheduled"]
+    assert launches(text) == 2 and "vector = 8" in text, text[:4000]

@@ -274,3 +274,55 @@ func.func private @rotate(%x: tensor<2x16x64x32xbf16>, %p: tensor<2x64xf32>, %f:
   } -> tensor<2x16x64x32xbf16>
   return %s : tensor<2x16x64x32xbf16>
 }
+
+// -----
+
+#points = affine_map<(c, h, w) -> (c, h, w)>
+
+// What a branch computes of two elements of a place that all channels have in common is computed apart, and gathered there.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[V:.*]] = call @pad_vectors(%arg1, %arg2, %{{.*}})
+// CHECK: call @[[REST:pad_[0-9]+]](%arg0, %[[V]], %{{.*}})
+// CHECK: func.func private @pad_vectors
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins(%{{.*}}, %{{.*}} : tensor<4x6xf32>, tensor<4x6xf32>)
+// CHECK: arith.addf
+// CHECK: math.exp
+// CHECK: func.func private @[[REST]]
+// CHECK-NOT: math.exp
+// CHECK: scf.if
+// CHECK: %[[X:.*]] = tensor.extract %arg0[%{{.*}}, %[[H:.*]], %[[W:.*]]]
+// CHECK: %[[G:.*]] = tensor.extract %arg1[%[[H]], %[[W]]]
+// CHECK: arith.mulf %[[X]], %[[G]]
+// FEW-LABEL: func.func @main
+// FEW: call @pad(
+func.func @main(%x: tensor<96x4x6xf32>, %a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> tensor<96x5x6xf32> {
+  %e = tensor.empty() : tensor<96x5x6xf32>
+  %y = call @pad(%x, %a, %b, %e) : (tensor<96x4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>, tensor<96x5x6xf32>) -> tensor<96x5x6xf32>
+  return %y : tensor<96x5x6xf32>
+}
+func.func private @pad(%x: tensor<96x4x6xf32>, %a: tensor<4x6xf32>, %b: tensor<4x6xf32>, %o: tensor<96x5x6xf32>) -> tensor<96x5x6xf32> {
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %zero = arith.constant 0.0 : f32
+  %r = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel", "parallel"]} outs(%o : tensor<96x5x6xf32>) {
+  ^bb0(%old: f32):
+    %c = linalg.index 0 : index
+    %h = linalg.index 1 : index
+    %w = linalg.index 2 : index
+    %at = arith.subi %h, %c1 : index
+    %inside = arith.cmpi ult, %at, %c4 : index
+    %y = scf.if %inside -> (f32) {
+      %1 = tensor.extract %x[%c, %at, %w] : tensor<96x4x6xf32>
+      %2 = tensor.extract %a[%at, %w] : tensor<4x6xf32>
+      %3 = tensor.extract %b[%at, %w] : tensor<4x6xf32>
+      %4 = arith.addf %2, %3 : f32
+      %5 = math.exp %4 : f32
+      %6 = arith.mulf %1, %5 : f32
+      scf.yield %6 : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    linalg.yield %y : f32
+  } -> tensor<96x5x6xf32>
+  return %r : tensor<96x5x6xf32>
+}

@@ -8,6 +8,8 @@ order of what it reads and a transposition behind it (``order-tables``) write an
 from math import ceil
 
 from inferno.element_sizes import element_bytes
+from inferno.mlir import ir, walk
+from inferno.schedule.analysis.cost import KERNEL_RATE, tensor_bytes
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.pointwise import Pointwise
 from inferno.schedule.maps.transposed import LINE, WORD
@@ -16,6 +18,9 @@ from inferno.target import SECTOR, WARP
 
 _LEAST = 16  # points along both loops that a tile is worth it for
 _SAVED = 1.0  # microseconds of reads of a sector each, from which on a barrier takes less (an estimate)
+# Operations that lanes of an H200 do in a microsecond, those of a point's way through shared memory, and of all those that vectors of points do of each; the
+# microseconds of another launch, and bytes that a transposition moves in one (estimates).
+_OPERATIONS, _TURNED, _SHARED, _LAUNCH, _MOVED = 20e6, 20, 0.6, 2.0, 2.5e6
 _LONGEST = 64  # points of a tile along what is read
 _THREADS, _MOST = 256, 768  # of a block at least, where they are enough, and at most
 _RESIDENT = 1024  # threads that a multiprocessor has at once, at least
@@ -45,8 +50,19 @@ def turned(point: Pointwise) -> int | None:
 
 
 def is_turned(point: Pointwise) -> bool:
-    """Whether there is such a run, and reading along the last one would take longer than a tile does."""
-    return turned(point) is not None and read_time(uncoalesced_arguments(point.module.body.operations[0], point.generic)) >= _SAVED
+    """Whether there is such a run, and tiles take less time than reading along the last one, and than vectors of points whose arguments, or results, are
+    transposed by a kernel of their own: of a small image that is made much larger, that is little beside what a thread has to compute of each point."""
+    if turned(point) is None:
+        return False
+    read = uncoalesced_arguments(point.module.body.operations[0], point.generic)
+    if read_time(read) < _SAVED:
+        return False
+    arguments = [ir.RankedTensorType(point.module.body.operations[0].type.inputs[s.argument]) for s in read]
+    results = sum(point.points * element_bytes(d.element) for d in point.destinations)
+    moved = results if any(s.short for s in read) else min(results, sum(map(tensor_bytes, arguments)))
+    work = point.points * (len(walk(point.generic)) + _TURNED) / _OPERATIONS
+    memory = (results + sum(map(tensor_bytes, arguments))) / KERNEL_RATE
+    return max(memory, work) < max(memory, _SHARED * work) + _LAUNCH + 2 * moved / _MOVED
 
 
 def side_of(point: Pointwise, across: int) -> int:

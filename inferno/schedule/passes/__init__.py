@@ -10,5 +10,5 @@ change layouts.  What passes share:
   ``weighted_rows``, ``changed_places``; ``call_times`` and ``kernel_times`` are estimates.
 * Parts of one pass: of ``roll-steps`` ``equal_steps``, ``first_steps``, ``inline_steps``, ``batch_products``, ``join_loops``
   and ``join_pieces``; of ``fuse-epilogues`` and ``fuse-duals`` ``join_epilogues``, ``split_chunks`` and ``chunk_kernels``; of
-  ``fuse-sum-maps`` and ``merge-reads`` ``behind_sums``; of ``fuse-scatters`` ``flatten_places``; of ``fuse-reductions``
-  ``transpose_results``."""
+  ``fuse-sum-maps`` and ``merge-reads`` ``behind_sums``; of ``hoist-vectors`` ``gathered_vectors``; of ``fuse-scatters`` ``flatten_places``;
+  of ``fuse-reductions`` ``transpose_results``."""

@@ -25,6 +25,7 @@ from inferno.schedule.maps.shared_reads import reused
 from inferno.schedule.maps.supported import supported
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.passes.calls import calls_in, inputs_of, may_change, new_kernel, tell_sources
+from inferno.schedule.passes.gathered_vectors import Gathered, gathered_values, hoist_gathered, unread_without
 from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.rows.row_work import busy
 from inferno.target import Target, find_target
@@ -70,9 +71,16 @@ def hoist_vectors(module: ir.Module, target: str, always: str = "") -> None:
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         calls = calls_in(main)
         found = [(c, g, parts) for c in calls for g, parts in _parts(kernels.get(callee(c)), machine, always == "1", _is_scanned(c, kernels))]
+        own = [call for call, _, _ in found]
+        gathers = [(c, one) for c in calls if c not in own and (one := _gathered(kernels.get(callee(c)), machine, always == "1")) is not None]
         for call, generic, parts in found:
             _hoist(module, kernels[callee(call)], call, generic, parts)
-        return bool(found)
+        for call, one in gathers:
+            kernel = kernels[callee(call)]
+            while one is not None:
+                call, kernel = hoist_gathered(module, kernel, call, *one)
+                one = _gathered(kernel, machine, always == "1")
+        return bool(found or gathers)
 
     merge_in(module, merge)
 
@@ -103,6 +111,22 @@ def _parts(kernel: func.FuncOp | None, target: Target, always: bool, scanned: bo
         if always or _pays(bytes_, generic, parts, prod(sizes), _shared(kernel, loops, target), target, again):
             return [(generic, parts)]
     return []
+
+
+def _gathered(kernel: func.FuncOp | None, target: Target, always: bool) -> tuple[ir.Value, Gathered] | None:
+    """What a map is to gather instead of computing it of what it gathers, if that pays: that of which it computes most."""
+    generic = _with_points(kernel) if may_change(kernel) else None
+    if generic is None or not is_elementwise(generic) or not all(isinstance(n, int) for n in loop_sizes(generic)):
+        return None
+    found = [(_cost(unread_without(v, made)), v, made) for v, made in gathered_values(generic, _FEWER).items()]
+    found = [one for one in found if one[0] >= _LEAST]
+    if not found:
+        return None
+    saved, value, made = max(found, key=lambda one: one[0])
+    points, whole = prod(loop_sizes(generic)), _cost([o.operation for o in body(generic).operations])
+    memory = count_bytes(kernel) / KERNEL_RATE
+    before, after = (max(memory, busy(points * n, target) / _BUSY) for n in (whole, whole - saved))
+    return (value, made) if always or after + _KERNEL + made.written(value) / KERNEL_RATE < before else None
 
 
 def _shared(kernel: func.FuncOp, loops: frozenset[int], target: Target) -> int:
