@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checks import check, poison_memory
-
-import inferno
+from checks import assert_right
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from test_lift_slices import F, cropped_pixels, cropped_then_shuffled, resized, rolled_pixels, shuffle, shuffled_then_cropped
@@ -28,14 +26,6 @@ def normalised(x, y):
     return F.group_norm(shuffle(x * y), 4)[:, :, 2:, 1:-1]
 
 
-def right(model, args):
-    compiled = inferno.compile(model, args, fallback=False)
-    poison_memory()
-    found = check(compiled, model, args)
-    assert found.right, str(found)
-    return compiled.explain().launches
-
-
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
 @pytest.mark.parametrize("last", (False, True), ids=("first", "last"))
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -44,7 +34,7 @@ def test_images(model, shape, last, dtype):
     torch.manual_seed(0)
     layout = torch.channels_last if last else torch.contiguous_format
     args = tuple(torch.randn(shape, device="cuda").to(dtype).contiguous(memory_format=layout) for _ in range(2))
-    launches = right(model, args)
+    launches = assert_right(model, args).explain().launches
     assert launches == 1 or last or model is normalised or (model is gated and shape == SHAPES[-1])  # (long rows are cropped behind their kernel)
 
 
@@ -52,7 +42,7 @@ def test_images(model, shape, last, dtype):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_resized(shape, dtype):
     torch.manual_seed(0)
-    right(resized, (torch.randn(shape, device="cuda").to(dtype), torch.randn(shape[1], 1, 1, device="cuda").to(dtype)))
+    assert_right(resized, (torch.randn(shape, device="cuda").to(dtype), torch.randn(shape[1], 1, 1, device="cuda").to(dtype)))
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
@@ -60,6 +50,6 @@ def test_resized(shape, dtype):
 def test_merged_patches(shape, dtype):
     torch.manual_seed(0)
     x, w = torch.randn(shape, device="cuda").to(dtype), torch.randn(4 * shape[-1], device="cuda").to(dtype)
-    assert right(merged, (x, w)) == 1
+    assert assert_right(merged, (x, w)).explain().launches == 1
     image = x.permute(0, 3, 1, 2).contiguous()
-    assert right(focused, (image, w)) == 1
+    assert assert_right(focused, (image, w)).explain().launches == 1

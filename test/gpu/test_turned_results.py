@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checks import check, poison_memory
-
-import inferno
+from checks import assert_right
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 import test_computed_gathers
@@ -17,20 +15,12 @@ import test_turned_results as turned
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-def right(model, args):
-    compiled = inferno.compile(model, args, fallback=False)
-    poison_memory()
-    found = check(compiled, model, args)
-    assert found.right, str(found)
-    return compiled.explain().launches
-
-
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
 @pytest.mark.parametrize("shape", ((2, 8, 14, 14), (3, 64, 28, 31), (1, 384, 56, 56), (11, 96, 32, 32), (1, 66, 75, 178)), ids=str)
 @pytest.mark.parametrize("model", (turned.resized, turned.reflected, turned.averaged, turned.by_columns))
 def test_turned(model, shape, dtype):
     torch.manual_seed(0)
-    assert right(model, tuple(torch.randn(shape, device="cuda").to(dtype) for _ in range(2))) == 1
+    assert assert_right(model, tuple(torch.randn(shape, device="cuda").to(dtype) for _ in range(2))).explain().launches == 1
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
@@ -39,7 +29,7 @@ def test_turned(model, shape, dtype):
 def test_looked_up(model, shape, taken, dtype):
     torch.manual_seed(0)
     args = torch.randn(shape, device="cuda").to(dtype), torch.randint(0, shape[1], (taken,), device="cuda")
-    assert right(model, args) <= 3  # (sums in two launches where they are cut)
+    assert assert_right(model, args).explain().launches <= 3  # (sums in two launches where they are cut)
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
@@ -47,4 +37,4 @@ def test_looked_up(model, shape, taken, dtype):
 @pytest.mark.parametrize("model", (test_hoist_vectors.padded, test_hoist_vectors.beside))
 def test_gates(model, shape, dtype):
     torch.manual_seed(0)
-    right(model, (torch.randn(shape, device="cuda").to(dtype), torch.randn(2, *shape[1:], device="cuda").to(dtype)))
+    assert_right(model, (torch.randn(shape, device="cuda").to(dtype), torch.randn(2, *shape[1:], device="cuda").to(dtype)))

@@ -20,6 +20,15 @@ def operands(name: str, dtype: torch.dtype) -> tuple:
     return tuple(x.to(dtype) if x.is_floating_point() else x for x in CASES[name][1]())
 
 
+def is_one_kernel(attend, args, path):
+    """And right, by its structured operations."""
+    with idle_context(), ir.Location.unknown():
+        module = fused(attend, args)
+        assert len(calls(module)) == 1
+        path.write_text(str(module))
+    assert_close_to_float64(IrProgram.read(path, "cpu")(*args)[0], attend, args)
+
+
 @pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name, dtype", [*((name, torch.bfloat16) for name in CASES), ("grouped", torch.float32), ("bias", torch.float16)])
 def test_what_is_said_of_it(name, dtype):
@@ -40,14 +49,7 @@ def test_what_is_said_of_it(name, dtype):
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", ["causal", "grouped", "bools", "window", "added to a bias", "further"])
 def test_the_function_on_the_cpu(tmp_path, name):
-    args = operands(name, torch.bfloat16)
-    path = tmp_path / "attention.mlir"
-    with idle_context(), ir.Location.unknown():
-        module = fused(CASES[name][0], args)
-        assert len(calls(module)) == 1
-        path.write_text(str(module))
-    found = IrProgram.read(path, "cpu")(*args)
-    assert_close_to_float64(found[0], CASES[name][0], args)
+    is_one_kernel(CASES[name][0], operands(name, torch.bfloat16), tmp_path / "attention.mlir")
 
 
 @pytest.mark.covering(most=1)
@@ -60,12 +62,7 @@ def test_a_bias_of_a_table_is_looked_up_in_front(tmp_path, flat):
         return torch.softmax((scores + bias).reshape(2, 4, 12, 12), -1) @ v
 
     args = (*operands("plain", torch.bfloat16), torch.randn(23, 4).bfloat16(), torch.randint(0, 23, (12, 12)))
-    path = tmp_path / "attention.mlir"
-    with idle_context(), ir.Location.unknown():
-        module = fused(attend, args)
-        assert len(calls(module)) == 1
-        path.write_text(str(module))
-    assert_close_to_float64(IrProgram.read(path, "cpu")(*args)[0], attend, args)
+    is_one_kernel(attend, args, tmp_path / "attention.mlir")
 
 
 @pytest.mark.covering(most=1)
@@ -78,12 +75,7 @@ def test_a_bias_of_distances_that_are_cut_off_is_looked_up_in_front(tmp_path, pl
         return torch.softmax((_scores(q, k) + bias).float(), -1).to(q.dtype) @ v
 
     args = (*operands("plain", torch.bfloat16), torch.randn(11, 4).bfloat16())
-    path = tmp_path / "attention.mlir"
-    with idle_context(), ir.Location.unknown():
-        module = fused(attend, args)
-        assert len(calls(module)) == 1
-        path.write_text(str(module))
-    assert_close_to_float64(IrProgram.read(path, "cpu")(*args)[0], attend, args)
+    is_one_kernel(attend, args, tmp_path / "attention.mlir")
 
 
 def _scores(q, k):
