@@ -27,7 +27,7 @@ _ROWS = {
 }
 _MORE_DIMENSIONS = {aten.stack.default, aten.unsqueeze.default}
 _VIEWS = {aten.select.int, aten.slice.Tensor, aten.unsqueeze.default}
-_NORMS = {aten.layer_norm.default, aten.rms_norm.default}
+NORMS = {aten.layer_norm.default, aten.rms_norm.default}
 _FILLS = {  # reductions, and their neutral elements
     aten.prod.default: 1, aten.prod.dim_int: 1, aten.any.default: 0, aten.any.dim: 0, aten.any.dims: 0, aten.all.default: 1, aten.all.dim: 1, aten.all.dims: 1,
     aten.logsumexp.default: -_INF, aten.linalg_vector_norm.default: 0, aten.count_nonzero.default: 0, aten.count_nonzero.dim_IntList: 0,
@@ -37,17 +37,19 @@ _SPREADS = {  # whether the mean is a result, too; whether the first is a root
     getattr(getattr(aten, name), overload): (name.endswith("mean"), name.startswith("std"))
     for name in ("var", "std", "var_mean", "std_mean") for overload in ("default", "dim", "correction")
 }
-_LOSSES = {  # of points, each with the number of its argument that says how they are reduced
-    aten.mse_loss.default: 2, aten.l1_loss.default: 2, aten.smooth_l1_loss.default: 2, aten.huber_loss.default: 2, aten.binary_cross_entropy.default: 3,
-    aten.binary_cross_entropy_with_logits.default: 4, aten.kl_div.default: 2, aten.soft_margin_loss.default: 2,
+PROBABILITIES = aten.binary_cross_entropy.default  # whose first argument eager asserts to be some
+_LOSSES = {  # of points
+    aten.mse_loss.default, aten.l1_loss.default, aten.smooth_l1_loss.default, aten.huber_loss.default, PROBABILITIES,
+    aten.binary_cross_entropy_with_logits.default, aten.kl_div.default, aten.soft_margin_loss.default,
 }
-_CLASSES = {aten.cross_entropy_loss.default: 3, aten.nll_loss_nd.default: 3, aten.nll_loss.default: 3}
+_CLASSES = {aten.cross_entropy_loss.default, aten.nll_loss_nd.default, aten.nll_loss.default}
+PAIRS = {aten.dot.default, *_CLASSES}  # reductions whose first two operands both have to be parts
 
 
 def keeps_rows(node: Node) -> bool:
     """Whether each row of the result is of one row of each operand."""
     target = node.target
-    if target in _NORMS:
+    if target in NORMS:
         return len(node.args[1]) < node.meta["val"].dim()
     if is_all(node):
         return True
@@ -68,17 +70,19 @@ def is_all(node: Node) -> bool:
 
 def keeps_places(node: Node) -> bool:
     """Whether it is a function along the rows that has a row for each."""
-    return node.target in _KEEPING and not argument(node, "dim") % node.args[0].meta["val"].dim()
+    if node.target not in _KEEPING or (_KEEPING[node.target] and not node.args[0].meta["val"].is_floating_point()):  # integers have no -inf
+        return False
+    return not argument(node, "dim") % node.args[0].meta["val"].dim()
 
 
-def is_view(node: Node) -> bool:
+def views_rows(node: Node) -> bool:
+    """Whether it is a view of each row."""
     return node.target in _VIEWS
 
 
 def loss_of(node: Node) -> int | None:
     """How a loss is reduced: 0, of each point; 1, their mean; 2, their sum."""
-    place = _LOSSES.get(node.target)
-    return None if place is None else node.args[place] if len(node.args) > place else node.kwargs.get("reduction", 1)
+    return argument(node, "reduction") if node.target in _LOSSES else None
 
 
 def reduces_rows(node: Node) -> bool:
@@ -93,7 +97,7 @@ def reduces_rows(node: Node) -> bool:
         return True
     if node.target is aten.linalg_vector_norm.default and not 0 < argument(node, "ord") < _INF:
         return False
-    if node.target in _SPREADS and x.is_complex():
+    if (node.target in _SPREADS and x.is_complex()) or (node.target is aten.logsumexp.default and not x.is_floating_point()):
         return False
     return (node.target in SUMS or node.target in _FILLS or node.target in _SPREADS) and 0 in _dims(node)
 
@@ -149,7 +153,7 @@ class Whole:
         args, kwargs = self.given()
         if is_all(self.node):
             return args[0]
-        if self.node.target in _NORMS:
+        if self.node.target in NORMS:
             return self.call(self.node.target, *args, **kwargs)
         dims = argument(self.node, "dim")
         count = self.node.meta["val"].dim() if self.node.target in _MORE_DIMENSIONS else self.node.all_input_nodes[0].meta["val"].dim()
@@ -165,6 +169,8 @@ class Whole:
     def losses(self) -> Node:
         """The whole of a loss of points before it is reduced."""
         args, kwargs = self.given()
+        if self.node.target is PROBABILITIES and self.node.args[0] in self.wholes:
+            args = (self.where(args[0], 0), *args[1:])
         return self._with(args, kwargs, reduction=0)
 
     def reduction(self) -> Node | tuple[Node, Node]:

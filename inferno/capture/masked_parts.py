@@ -94,7 +94,7 @@ def _group(first: Node, mask: Node) -> _Group | None:
                 todo.append(user)
     own = memory(mask)
     changed = any(memory(n) == own for each in mask.graph.nodes for n in written(each))
-    if any(map(masked_functions.is_view, group.picked)) and any(any(True for _ in written(n)) for n in group.picked):
+    if any(map(masked_functions.views_rows, group.picked)) and any(any(True for _ in written(n)) for n in group.picked):
         return None
     return None if changed or not all(map(_is_changed_last, group.picked)) else group
 
@@ -124,10 +124,10 @@ def _is_picked(node: Node, group: _Group) -> bool:
     if target is None:
         return False
     if masked_functions.keeps_rows(node) or masked_functions.keeps_places(node):
-        return all(map(_is_counted, operands)) or node.target in (aten.layer_norm.default, aten.rms_norm.default)
+        return all(map(_is_counted, operands)) or node.target in masked_functions.NORMS
     if masked_functions.loss_of(node) != 0 and target not in _POINTWISE and not computes_points(target):
         return False
-    if torch.Tag.nondeterministic_seeded in target.tags:
+    if torch.Tag.nondeterministic_seeded in target.tags or target is masked_functions.PROBABILITIES:
         return False
     values = [n.meta["val"] for n in operands]
     if target._schema.name.partition("::")[2] in _DIVISIONS and not any(v.is_floating_point() or v.is_complex() for v in values):
@@ -162,7 +162,11 @@ def _is_end(user: Node, node: Node, group: _Group) -> bool:
         return False
     if user.target in (aten.mean.default, aten.mean.dim) and not user.meta["val"].is_floating_point():
         return False
-    return all(n.meta["val"].dim() == value.dim() for n in operands) or (len(operands) == 2 and operands[0].meta["val"].dim() == 2)
+    if user.target in masked_functions.PAIRS:
+        return all(isinstance(n, Node) and _is_counted(n) for n in user.args[:2])
+    if masked_functions.loss_of(user) and any(n.meta["val"].dim() >= value.dim() for n in user.all_input_nodes if not _is_counted(n)):
+        return False
+    return all(n.meta["val"].dim() == value.dim() for n in operands)
 
 
 def _add_count(size: Node, group: _Group) -> bool:
@@ -281,5 +285,6 @@ def _number(node: Any, make: Whole, numbers: dict[Node, Node]) -> Any:
             numbers[node] = make.count()
         else:
             a, b = sorted((_number(a, make, numbers) for a in node.args), key=lambda a: not isinstance(a, Node))
-            numbers[node] = make.call(aten.mul.Tensor if node.target is operator.mul else aten.clamp_min.default, a, b)
+            larger = aten.maximum.default if isinstance(b, Node) else aten.clamp_min.default
+            numbers[node] = make.call(aten.mul.Tensor if node.target is operator.mul else larger, a, b)
     return numbers[node]

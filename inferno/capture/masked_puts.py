@@ -21,7 +21,7 @@ def put(x: Tensor, key: Any, value: Any) -> Any:
 
 def _put_masked(x: Tensor, key: Any, value: Any) -> Any:
     """For one mask beside slices, integers and ``...``, and values that may have a gradient."""
-    if not isinstance(value, Tensor) or not torch.is_grad_enabled() or not value.is_floating_point() or value.device != x.device:
+    if not isinstance(value, Tensor) or not torch.is_grad_enabled() or not value.is_floating_point() or (value.device, value.dtype) != (x.device, x.dtype):
         return NotImplemented
     entries = list(key) if isinstance(key, tuple) else [key]
     places = [n for n, entry in enumerate(entries) if isinstance(entry, Tensor)]
@@ -30,6 +30,8 @@ def _put_masked(x: Tensor, key: Any, value: Any) -> Any:
     place, mask = places[0], entries[places[0]]
     if mask.dtype != torch.bool or not mask.dim():
         return NotImplemented
+    if any(type(n) is int and not n for n in value.shape):
+        return NotImplemented  # whose gradient is an empty one
     counted = sum(e is not Ellipsis for e in entries) - 1 + mask.dim()
     first = sum(x.dim() - counted if e is Ellipsis else type(e) is not int for e in entries[:place])
     entries[place:place + 1] = [slice(None)] * mask.dim()

@@ -75,7 +75,7 @@ def _written(op: ir.Operation) -> dict[int, Sequence[Int]]:
     reader = None if view is None else only_user(view.results[0])
     if None in read or not is_elementwise(reader) or len(reader.results) != 1:
         return {}
-    where = next(dims(m) for v, m in zip(inputs(reader), maps(reader)) if v == view.results[0])
+    where = next((dims(m) for v, m in zip(inputs(reader), maps(reader)) if v == view.results[0]), None)
     written = dims(maps(reader)[-1])
     if where is None or written is None or sorted(where) != sorted(written) or where[-1] != written[-1]:
         return {}

@@ -44,7 +44,7 @@ def _product(concat: ir.Operation) -> ir.Operation | None:
 def _taken(value: ir.Value) -> Taking | None:
     """What takes the rows that a piece has, for nobody else."""
     made = owner(value)
-    gathers = walk(made, "tensor.extract") if made is not None and len(list(users(value))) == 1 else []
+    gathers = walk(made, "tensor.extract") if made is not None and len(set(users(value))) == 1 else []
     found = taking(gathers[0]) if len(gathers) == 1 else None
     return found if found is not None and found.op == made else None
 
@@ -60,7 +60,7 @@ def _pays(concat: ir.Operation, product: ir.Operation) -> bool:
         products = 2 * prod(result.shape) * piece.type.shape[along] / operations_of_a_byte(piece.type.element_type)
         before += 2 * bytes_ + products
         written = prod(result.shape) * element_bytes(result.element_type)
-        if made is None:
+        if made is None or made.axis <= along < made.axis + len(made.counts):
             after += bytes_ + products + 2 * written
         else:
             share = made.source.type.shape[made.axis] / prod(made.counts)

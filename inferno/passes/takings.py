@@ -31,7 +31,8 @@ def taking(gather: ir.Operation) -> Taking | None:
         return None
     source, places, type_ = gather.operands[0], list(gather.operands)[1:], op.results[0].type
     more = type_.rank - len(places)  # loops of a table beside its first
-    if yielded(op)[0] != gather.results[0] or more < 0 or not type_.has_static_shape or not source.type.has_static_shape or source in inputs(op):
+    known = type_.has_static_shape and source.type.has_static_shape and 0 not in type_.shape
+    if yielded(op)[0] != gather.results[0] or more < 0 or not known or source in inputs(op):
         return None
     axis = next((d for d, v in enumerate(places) if loop_of(v) != d), None)
     if axis is None or any(loop_of(v) != d + more for d, v in enumerate(places) if d > axis):
@@ -43,25 +44,24 @@ def taking(gather: ir.Operation) -> Taking | None:
     return Taking(op, gather, axis, tuple(type_.shape[axis:axis + more + 1]), places[axis]) if whole else None
 
 
-def take(made: Taking, value: ir.Value, axis: int, at: int | None = None) -> ir.Value:
-    """The parts of ``value`` along ``axis`` that ``made`` takes of its source, where the table's loops begin at dimension ``at`` of the result (``axis`` if
-    nothing else is said): the other dimensions of ``value`` are its other ones, in order."""
-    op, count, first = made.op, len(made.counts), axis if at is None else at
+def take(made: Taking, value: ir.Value, axis: int) -> ir.Value:
+    """The parts of ``value`` along ``axis`` that ``made`` takes of its source, with the table's loops in the place of ``axis``."""
+    op, count = made.op, len(made.counts)
     sizes = [n for d, n in enumerate(value.type.shape) if d != axis]
-    sizes[first:first] = made.counts
+    sizes[axis:axis] = made.counts
     numbers, arguments = _made_of(op, made.place), list(body(op).arguments)
     read = sorted({arguments.index(v) for o in numbers for v in o.operands if v in arguments})
-    moved = [ir.AffineDimExpr.get(d - made.axis + first if made.axis <= d < made.axis + count else 0, op.context) for d in range(len(kinds(op)))]
+    moved = [ir.AffineDimExpr.get(d - made.axis + axis if made.axis <= d < made.axis + count else 0, op.context) for d in range(len(kinds(op)))]
     ins = [substitute(maps(op)[i], moved, len(sizes)) for i in read]
 
     def fill(block: Sequence[ir.Value]) -> list[ir.Value]:
         known = {arguments[i]: v for i, v in zip(read, block)}
         for o in numbers:
             if loop_of(o.results[0]) is not None:
-                known[o.results[0]] = loop(loop_of(o.results[0]) - made.axis + first)
+                known[o.results[0]] = loop(loop_of(o.results[0]) - made.axis + axis)
             else:
                 clone_onto(o, known)
-        others = [loop(d) for d in range(len(sizes)) if not first <= d < first + count]
+        others = [loop(d) for d in range(len(sizes)) if not axis <= d < axis + count]
         others.insert(axis, known.get(made.place, made.place))
         return [tensor.ExtractOp(value, others).result]
 
@@ -84,6 +84,8 @@ def _made_of(op: ir.Operation, value: ir.Value) -> list[ir.Operation]:
 
 def _is_of_loops(op: ir.Operation, value: ir.Value, numbers: set[int]) -> bool:
     """Whether a number of the body depends on some loops alone."""
+    if isinstance(value, ir.BlockArgument):  # a table of places as they are: nothing here makes its number
+        return False
     every, arguments = _made_of(op, value), list(body(op).arguments)
     read = [arguments.index(v) for o in every for v in o.operands if v in arguments]
     alone = all(loops_of(e) <= numbers for i in read for e in maps(op)[i].results)

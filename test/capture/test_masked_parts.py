@@ -172,3 +172,31 @@ def test_what_is_left(function):
     before = str(graph)
     compute_wholes(graph)
     assert str(graph) == before
+
+
+def test_targets_that_are_picked_already():
+    """Beside a part they are as many as are picked, and no whole of the mask's shape."""
+    mask, x, y = torch.tensor([[1, 0, 1], [0, 1, 0]], dtype=torch.bool), torch.randn(2, 3, 5), torch.tensor([1, 4, 0])
+
+    def model(x, y):
+        return F.cross_entropy(x[mask], y), torch.dot(x[..., 0][mask], y.float())
+
+    found = inferno.compile(model, (x, y), target="cpu")(x, y)
+    torch.testing.assert_close(found, model(x, y))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8], ids=str)
+def test_softmax_of_picked_integers(dtype):
+    x = torch.arange(12).reshape(3, 4).to(dtype)
+    model = lambda x: torch.softmax(x[x > 4], 0, dtype=torch.float32).sum()  # noqa: E731
+    torch.testing.assert_close(inferno.compile(model, (x,), target="cpu")(x), model(x))
+
+
+def test_entropy_of_picked_probabilities():
+    """Of what is not picked there may be none."""
+    def model(x, y):
+        mask = (x > 0) & (x < 1)
+        return F.binary_cross_entropy(x[mask], y[mask]), F.binary_cross_entropy(x[mask], y[mask], reduction="none").sum()
+
+    x, y = torch.linspace(-2, 2, 20).reshape(5, 4), torch.rand(5, 4)
+    torch.testing.assert_close(inferno.compile(model, (x, y), target="cpu")(x, y), model(x, y))

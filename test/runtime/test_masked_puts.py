@@ -69,3 +69,28 @@ def test_places_that_do_not_fit_are_an_error():
 
     with pytest.raises(IndexError, match=r"shape of the mask \[5, 3\] at index 1 does not match"):
         torch.compile(function, backend="inferno")(A.clone().requires_grad_(), torch.ones(4, requires_grad=True))
+
+
+def test_values_of_another_type_are_an_error():
+    torch._dynamo.reset()
+
+    def function(x, y):
+        z = x * 1
+        z[MASK] = y
+        return z
+
+    with pytest.raises(RuntimeError, match="source and destination dtypes match"):
+        torch.compile(function, backend="inferno")(A.clone().requires_grad_(), torch.ones(int(MASK.sum()), dtype=torch.float64, requires_grad=True))
+
+
+def test_no_values_have_a_gradient():
+    torch._dynamo.reset()
+
+    def function(x, y):
+        z = x * 1
+        z[MASK & False] = y
+        return z
+
+    y = torch.ones(0, requires_grad=True)
+    torch.compile(function, backend="inferno")(A.clone(), y).sum().backward()
+    assert y.grad.shape == (0,)

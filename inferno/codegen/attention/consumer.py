@@ -147,7 +147,7 @@ class Consumer:
         scores = self.scores.finish(products, above=True, below=True, edge=True, kind=None if place.listed is None else place.listed.first)
         weights, state, _ = self.softmax.step(scores, self.sink(place))
         sums = [float32(0.0)] * (f.tiling.width.size // 2)
-        return Running(at, state, sums, self.pack(self.kept(place, weights)))
+        return Running(at, state, sums, self.pack(self.kept(place, weights, edge=True)))
 
     def brought(self, at: Position) -> Callable[[PairEpilogue], None] | None:
         """What gives a score function that which came with the keys."""
@@ -211,10 +211,10 @@ class Consumer:
         f.values.release(old.at.slot, self.member)
         return Running(following, state, scale_rows(sums, decay), self.pack(weights))
 
-    def kept(self, place: Place, weights: Sequence[ir.Value]) -> list[ir.Value]:
-        """A block's weights, or 0 where they are dropped, or what else is made of them."""
+    def kept(self, place: Place, weights: Sequence[ir.Value], edge: bool = False) -> list[ir.Value]:
+        """What a block's values are multiplied by: weights, 0 where they are dropped, or what is made of them; of the tensor's last block, its ``edge``."""
         if self.drops is None:
-            return self.scores.weighted(weights)
+            return self.scores.weighted(weights, edge)
         kept = self.drops.kept(place.grid, self.scores.query, self.scores.key, len(weights))
         return [arith.select(k, w, float32(0.0)) for k, w in zip(kept, weights)]
 

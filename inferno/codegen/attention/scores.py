@@ -95,10 +95,11 @@ class Scores:
                 self.weighting.know_from(self.pairs)
             self.weighting.load([8 * half for half in self.halves], range(self.frame.schedule.warp_keys // 8))
 
-    def weighted(self, weights: Sequence[ir.Value]) -> list[ir.Value]:
-        """What values are multiplied by, of weights."""
+    def weighted(self, weights: Sequence[ir.Value], edge: bool) -> list[ir.Value]:
+        """What values are multiplied by, of weights; 0 behind the last key of a block at the ``edge``, where what weights are multiplied by may be anything."""
         made, f32 = self.applied(self.weighting, weights), ir.F32Type.get()
-        return [x if x.type == f32 else arith.extf(f32, x) for x in made]
+        made = [x if x.type == f32 else arith.extf(f32, x) for x in made]
+        return made if self.weighting is None else self.hidden(made, False, False, edge, float32(0.0))
 
     def finish(
         self, products: Sequence[ir.Value], above: bool, below: bool, edge: bool, whole: bool = False, kind: ir.Value | None = None,
@@ -127,10 +128,10 @@ class Scores:
                     made[at:at + 2] = lanes_of(found)
         return made
 
-    def hidden(self, scores: list[ir.Value], above: bool, below: bool, edge: bool) -> list[ir.Value]:
-        """-inf where a query does not see a key; compared with constants, what is left of this thread's first key."""
+    def hidden(self, scores: list[ir.Value], above: bool, below: bool, edge: bool, hide: ir.Value | None = None) -> list[ir.Value]:
+        """-inf, or what else is to ``hide``, where a query does not see a key; compared with constants, what is left of this thread's first key."""
         words, order = self.words, self.frame.order
-        band, hide = order.band, float32(-inf)
+        band, hide = order.band, float32(-inf) if hide is None else hide
         edge = edge and self.frame.order.overhangs
         above, below = above and band.high is not None, below and band.low is not None
         for half in self.halves:

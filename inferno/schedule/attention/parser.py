@@ -159,6 +159,8 @@ class Parser:
     def number_loops(self, out: Sequence[Loops], found: _Products) -> list[Loop]:
         """Give all loops numbers: rows, keys, the product's, and those over the width, which are returned."""
         self.rows, width = self.classify(out, found.scores, found.v)
+        if found.weighted is not None and found.weighted.result.moves_with() - {*self.rows, *self.keys}:
+            raise NotUnderstood
         if found.sink is not None and (found.sink.name != READ or found.sink.moves_with() - set(self.rows)):
             raise NotUnderstood
         loops = [*self.rows, *self.keys, *found.product.loops, *width]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import inf, isfinite
 
 from inferno.schedule.analysis.expression_tracer import NotUnderstood
-from inferno.schedule.analysis.expressions import MAXIMUM, SUM, Expression
-from inferno.schedule.attention.score_expressions import holds, unrounded
+from inferno.schedule.analysis.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression
+from inferno.schedule.attention.score_expressions import holds, only, unrounded
 
 
 @dataclass(frozen=True)
@@ -61,4 +61,13 @@ def hides_rows(hidden: Sequence[Choice], scores: Expression) -> bool:
     fill = scores.operands[1 + side].constant if scores.name == "arith.select" and scores.operands[0] is condition else None
     if fill is None or any(c is not condition or s != side for c, s in hidden) or not (isfinite(fill) or fill == -inf):
         raise NotUnderstood
+    if fill == -inf and _may_be_hidden(scores.operands[2 - side]):
+        raise NotUnderstood  # a row may have nothing but -inf besides
     return fill == -inf
+
+
+def _may_be_hidden(scores: Expression) -> bool:
+    """Whether scores may be -inf themselves: by a constant, or by what is read beside the product."""
+    product = only([scores], CONTRACTION)
+    above = [e for e in scores.walk(lambda e: e is product) if e is not product]
+    return any(e.name == READ or e.constant == -inf for e in above)

@@ -125,7 +125,7 @@ def box_of(point: Pointwise, schedule: Boxes) -> Box | None:
 def _makes_less(point: Pointwise, inputs: tuple[int, ...]) -> bool:
     """Whether what is computed of inputs that lie alike is less than these are, and everything else that it is computed of is little."""
     others = [s for n, s in enumerate(point.sources) if s is not None and n not in inputs]
-    return len(inputs) > len(point.destinations) and all(0 in point.run_strides(s) for s in others) and sum(
+    return len(inputs) > len(point.destinations) <= _MOST_INPUTS and all(0 in point.run_strides(s) for s in others) and sum(
         element_bytes(d.element) for d in point.destinations
     ) < sum(element_bytes(point.sources[n].element) for n in inputs)
 
@@ -133,7 +133,9 @@ def _makes_less(point: Pointwise, inputs: tuple[int, ...]) -> bool:
 def _looked_up(point: Pointwise) -> list[int]:
     """Inputs that lie alike, of which the lines that a warp's neighbours are in take long to look up, though all of these are used soon."""
     wide = [n for n, s in enumerate(point.sources) if s is not None and 0 not in point.run_strides(s)]
-    if not wide or {point.run_strides(point.sources[n]) for n in wide} != {strides := point.run_strides(point.sources[wide[0]])} or 1 not in strides:
+    if not wide or not all(isinstance(s, int) for n in wide for s in point.run_strides(point.sources[n])):
+        return []
+    if {point.run_strides(point.sources[n]) for n in wide} != {strides := point.run_strides(point.sources[wide[0]])} or 1 not in strides:
         return []
     if point.run_sizes[-1] <= _OWN:
         return []  # a thread has all of these, and its neighbours read what is beside

@@ -9,6 +9,7 @@ from math import ceil
 
 from inferno.element_sizes import element_bytes
 from inferno.mlir import ir, walk
+from inferno.schedule.analysis.accesses import has_known_sizes
 from inferno.schedule.analysis.cost import KERNEL_RATE, tensor_bytes
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.pointwise import Pointwise
@@ -24,6 +25,7 @@ _OPERATIONS, _TURNED, _SHARED, _LAUNCH, _MOVED = 20e6, 20, 0.6, 2.0, 2.5e6
 _LONGEST = 64  # points of a tile along what is read
 _THREADS, _MOST = 256, 768  # of a block at least, where they are enough, and at most
 _RESIDENT = 1024  # threads that a multiprocessor has at once, at least
+_MOST_RESULTS = 4  # which all have a tile in shared memory
 _WASTED = 0.9  # of the points that tiles have, of which narrower ones have less
 
 
@@ -32,7 +34,7 @@ def turned(point: Pointwise) -> int | None:
     """The run along which neighbours of all that is large are read, where results lie along the last one; None where that is not so.  Places that tensors tell
     are anywhere."""
     last = len(point.runs) - 1
-    if point.parts or not point.tables or last < 1 or not all(isinstance(n, int) for n in point.sizes):
+    if point.parts or not point.tables or last < 1 or len(point.destinations) > _MOST_RESULTS or not has_known_sizes(point.module.body.operations[0]):
         return None
     strides = {point.run_strides(d) for d in point.destinations}
     if len(strides) != 1 or strides.pop()[last] != 1 or point.run_sizes[last] < _LEAST:

@@ -11,6 +11,7 @@ from inferno.mlir import erase_dead, func, ir, owner
 from inferno.passes.fuse_gathers import compute_where_gathered
 from inferno.passes.programs import callee, operations_in, readers, root_of
 from inferno.passes.widen_arithmetic import drop_round_trips
+from inferno.schedule.analysis.accesses import has_known_sizes
 from inferno.schedule.maps.elementwise import choose
 from inferno.schedule.passes.calls import generics_of, inputs_of
 from inferno.schedule.passes.edges import edges_of
@@ -47,7 +48,7 @@ class _Program(Rewrite):
         if len(maker.results) != 1 or any(r != reader for r in readers(maker.results[0])):
             return False
         before = [self.kernels[callee(c)] for c in (maker, reader)]
-        if not all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for k in before for t in k.type.inputs):
+        if not all(map(has_known_sizes, before)):
             return False
 
         def takes(kernel: func.FuncOp) -> bool:

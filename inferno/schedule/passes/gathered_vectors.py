@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from inferno.element_sizes import element_bytes
-from inferno.mlir import clone_onto, dim_of, erase_dead, func, ir, owner, tensor, users, walk
+from inferno.mlir import backward_slice, clone_onto, dim_of, erase_dead, func, ir, owner, tensor, users, walk
 from inferno.passes.generics import PARALLEL, build, dims, maps
 from inferno.passes.programs import operations_in
 from inferno.schedule.analysis.accesses import loop_sizes
@@ -40,7 +40,8 @@ def gathered_values(generic: ir.Operation, fewer: int) -> dict[ir.Value, Gathere
         made = None
         if op.name == "tensor.extract":
             table = op.operands[0]
-            if owner(table) is None and table.type.has_static_shape and 0 < fewer * prod(table.type.shape) <= points and table.type.rank:
+            told = all(owner(p) is not None for p in list(op.operands)[1:])
+            if owner(table) is None and told and table.type.has_static_shape and 0 < fewer * prod(table.type.shape) <= points and table.type.rank:
                 made = Gathered(tuple(op.operands)[1:], tuple(table.type.shape), {op: None})
         elif op.name.startswith(("arith.", "math.")) and not len(op.regions) and len(op.results) == 1 and isinstance(op.results[0].type, ir.FloatType):
             made = _joined([known.get(v) for v in op.operands if not _is_constant(v)], op)
@@ -53,17 +54,8 @@ def gathered_values(generic: ir.Operation, fewer: int) -> dict[ir.Value, Gathere
 
 def _follows(place: ir.Value, loop: int) -> bool:
     """Whether a place is computed of a loop's number."""
-    pending, seen = [place], set()
-    while pending:
-        value = pending.pop()
-        op = owner(value)
-        if op is None or value in seen:
-            continue
-        seen.add(value)
-        if op.name == "linalg.index" and dim_of(op) == loop:
-            return True
-        pending += op.operands
-    return False
+    made = (owner(v) for v in backward_slice([place]))
+    return any(op is not None and op.name == "linalg.index" and dim_of(op) == loop for op in made)
 
 
 def _joined(of: list[Gathered | None], op: ir.Operation) -> Gathered | None:
@@ -151,7 +143,7 @@ def _kernel_of_rest(module: ir.Module, kernel: func.FuncOp, value: ir.Value, mad
     twins = dict(zip(before, after))
     op = after[number]
     with ir.InsertionPoint(op), op.location:
-        places = [twins[owner(p)].results[0] for p in made.place]
+        places = [twins[owner(p)].results[ir.OpResult(p).result_number] for p in made.place]
         op.results[0].replace_all_uses_with(tensor.extract(own[len(left)], places))
     for old in gone:
         twins[old].erase()

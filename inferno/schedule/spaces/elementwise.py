@@ -51,6 +51,8 @@ def _uncoalesced(kernel: func.FuncOp) -> float:
 def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     own, s = choose(kernel, target), schedule
+    if own is not None and s == own:
+        return True
     if own is None or bool(own.tile) != bool(s.tile) or s.threads not in _THREADS or s.vector not in _VECTORS:
         return False
     if not (s.tile and s.vector > 1) and ((s.unroll, s.across) not in _REPEATS or s.threads > 512 or s.vector > 8):
@@ -62,7 +64,7 @@ def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:
         widest = max(element_bytes(d.element) for d in point.destinations)
         return s == replace(own, threads=s.threads, unroll=s.unroll, across=s.across) or s.vector * widest <= 16
     if transposed(point) is None:
-        return s == own
+        return False
     if s.vector > 1:
         return own.vector > 1 and transposes_by_vectors(point, s, *transposed(point))
     if s.tile not in (32, 64) or s.unroll * s.across > 1:
