@@ -29,6 +29,11 @@ def multiplied(q, k, v, factors):
     return torch.softmax(q @ k.mT / 4, -1) * factors / 0.5 @ v
 
 
+def by_place(q, k, v):
+    """By factors that are infinite one key behind the last one."""
+    return torch.softmax(q @ k.mT / 4, -1) / (k.shape[2] - torch.arange(k.shape[2])).to(q.dtype) @ v
+
+
 def both(q, k, v, seen, factors):
     return (torch.softmax((q @ k.mT / 4).masked_fill(~seen, -torch.inf), -1) * factors).masked_fill(~seen, 0) @ v
 
@@ -65,6 +70,12 @@ def test_simulated(name, schedule):
     if "factors" not in name and name != "a mask of keys":
         assert not found[:, :, 3].any()
     assert_close_to_float64(found, function, args)
+
+
+def test_nothing_is_made_of_what_is_behind_the_last_key():
+    torch.manual_seed(0)
+    args = [torch.randn(2, 2, n, 16).bfloat16() for n in (72, 45, 45)]
+    assert_close_to_float64(simulate(by_place, tuple(args), SCHEDULES["one"]), by_place, args)
 
 
 @pytest.mark.covering(most=2)

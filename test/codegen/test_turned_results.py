@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import choices
 import pytest
 import torch
 from scheduled_program import assert_right, launches
@@ -73,7 +74,6 @@ def test_large_ones_have_tiles(program, shape, dtype):
     assert launches(text) == 1 and "tile = 0" not in text, text[:4000]
 
 
-
 def test_few_points_have_none():
     args = (torch.ones(1, 32, 14, 14), torch.ones(1, 32, 14, 14))
     text = build_from("torch", capture(resized, args).text, find_target("sm_90a"), last="scheduled").stages["scheduled"]
@@ -88,3 +88,9 @@ def test_small_images_that_become_large_are_transposed_first():
     args = tuple(torch.ones(4, 256, 16, 16, dtype=torch.bfloat16) for _ in range(2))
     text = build_from("torch", capture(maps, args).text, find_target("sm_90a"), last="scheduled").stages["scheduled"]
     assert launches(text) == 2 and "vector = 8" in text, text[:4000]
+
+
+def test_sizes_that_vary_have_none():
+    x = torch.randn(12, 64, 128)
+    model = lambda x: x[:, :, torch.arange(256).clamp(max=127)].transpose(1, 2).contiguous()  # noqa: E731
+    assert "tile = 0" in choices.scheduled(model, (x,), dynamic_shapes=({1: torch.export.Dim("n", min=2)},))
