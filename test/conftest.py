@@ -53,15 +53,15 @@ def pytest_collection_finish():
     gc.set_threshold(20_000, 50, 100)
 
 
-# Combinations of a test that says how many, and of one that does not: three of the latter take two cores a minute more of the quarter of an hour that a
+# Combinations of a test, at most, but for those that it names: with three of each the suite takes two cores two minutes more, of the quarter of an hour that a
 # machine has for an installation, too.
-_MOST, _MOST_OF_OTHERS = 1, 2
+_MOST = 1
 
 
 def _covering(items: list) -> list:
     """So many that each value of each list is in one, and none much more often than the others; new pairs of values come first."""
     mark = items[0].get_closest_marker("covering").kwargs
-    also, most = mark.get("also", lambda **_: False), min(mark["most"], _MOST) if "most" in mark else _MOST_OF_OTHERS
+    also, most = mark.get("also", lambda **_: False), min(mark.get("most", _MOST), _MOST)
     lists = [[name.strip() for name in (m.args[0].split(",") if isinstance(m.args[0], str) else m.args[0])] for m in items[0].iter_markers("parametrize")]
     values = {item: [(i, repr([item.callspec.params[n] for n in names])) for i, names in enumerate(lists)] for item in items}
     chosen, counts, pairs = [], Counter(), set()

@@ -293,6 +293,7 @@ def test_gradients_of_padding_by_the_nearest(sizes, padding, dtype):
     check(getattr(aten, f"replication_pad{rank}d_backward").default, grad[0], x[0], padding)
 
 
+@pytest.mark.thorough
 def test_gradients_of_padding_by_the_nearest_where_sizes_vary():
     def padded(x):
         return torch.nn.functional.pad(x, (1, 2, 3, 0), mode="replicate")

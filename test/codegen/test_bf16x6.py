@@ -38,6 +38,7 @@ def test_no_schedule_spills(schedule, lhs, rhs):
     assert loads > 0 and arrivals >= 3
 
 
+@pytest.mark.thorough
 def test_few_tiles_of_rows_do_not_spill():
     """Where LLVM saw how a tile's columns follow from its number it carried 64 of them along, which took the registers of sums."""
     assembled(build(matmul(256, 11008, 4096, "f32", rhs="n,k"), "bf16x6", Bf16x6(128, 128, 2, 4)))

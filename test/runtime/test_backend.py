@@ -416,6 +416,7 @@ def test_gradients_of_outputs_that_overlap(model):
     torch.testing.assert_close(ours, eager)
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_the_gradient_of_a_resized_image_is_one_operation(mode):

@@ -229,6 +229,7 @@ def test_pieces_take_every_size():
         torch.testing.assert_close(made(x), model(x))
 
 
+@pytest.mark.thorough
 def test_variances_of_any_number():
     """Of none it is NaN, as of one."""
     def variances(x):

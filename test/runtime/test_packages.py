@@ -225,6 +225,7 @@ def test_models_of_several_graphs_or_with_eager_parts_have_no_package(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 def test_what_the_library_runs_faster_is_compiled_for_a_package(tmp_path):
     compiled = inferno.compile(lambda x: torch.sort(x * 2, stable=True), (torch.randn(16, 3000),), target="sm_90a")
     assert [f.operation for f in compiled.fallbacks] == ["sort"]

@@ -358,6 +358,7 @@ def test_modes_and_replaced_modules_are_noticed():
         compiled(x)
 
 
+@pytest.mark.thorough
 def test_a_decorated_class_compiles_again_for_the_other_mode():
     @inferno.compile(inputs=(torch.randn(3, 4),))
     class Normed(nn.Module):

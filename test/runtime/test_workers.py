@@ -103,6 +103,7 @@ def test_what_workers_load_while_they_wait_is_there(kind):
         importlib.import_module(module)
 
 
+@pytest.mark.thorough
 def test_workers_without_work_end(monkeypatch):
     monkeypatch.setattr(workers, "IDLE", 0.3)
     pool = Pool(2)

@@ -33,6 +33,7 @@ def test_models(name):
         assert 'generator = "attention"' not in jobs.fuse(linalg, "sm_90a").stages["scheduled"]
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_bias_of_a_product(dtype):
