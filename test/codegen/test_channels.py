@@ -24,6 +24,11 @@ def added(x, y):
     return (torch.relu(F.interpolate(x.permute(0, 3, 1, 2), scale_factor=2, mode="bilinear")) + y).contiguous() * y
 
 
+def scaled(x, s):
+    """By a number of each channel, which is in a cache."""
+    return F.interpolate(x.permute(0, 3, 1, 2) * s, scale_factor=2, mode="bilinear").contiguous()
+
+
 PROGRAMS = {  # what is computed, shapes of arguments, channels of a thread
     "twice": (resized("bilinear", scale_factor=2), [(8, 36, 36, 8)], 8), "odd sizes": (resized("bilinear", size=(75, 71)), [(8, 36, 35, 8)], 8),
     "corners": (resized("bilinear", size=(72, 80), align_corners=True), [(8, 31, 37, 8)], 8),
@@ -31,6 +36,7 @@ PROGRAMS = {  # what is computed, shapes of arguments, channels of a thread
     "three": (resized("bilinear", size=(72, 80)), [(8, 36, 40, 3)], 3), "twelve": (resized("bilinear", size=(72, 80)), [(8, 36, 40, 12)], 12),
     "nearest": (resized("nearest", scale_factor=2), [(8, 36, 40, 8)], 8), "beside another": (added, [(8, 36, 36, 8), (8, 8, 72, 72)], 8),
     "many channels": (resized("bilinear", scale_factor=2), [(1, 36, 36, 48)], None),
+    "scaled": (scaled, [(8, 36, 36, 8), (8, 8, 1, 1)], 8),
     "few points": (resized("bilinear", scale_factor=2), [(1, 12, 12, 8)], None),
 }
 

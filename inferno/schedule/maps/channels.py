@@ -20,9 +20,9 @@ _HELD = 64  # registers of 32 bits that a thread reads for a point
 
 
 def channel_loop(generic: ir.Operation, sizes: Sequence[Int], sources: Sequence[Access | None]) -> int | None:
-    """The loop that is the last place of all that a map gathers, of tensors that are not small, and goes over all of it, where nothing else of the places
+    """The loop that is the last place of all that a map gathers of tensors that are not small, and goes over all of it, where nothing else of their places
     depends on it; None where there is none, or it is long."""
-    gathers = walk(generic, "tensor.extract")
+    gathers = [g for g in walk(generic, "tensor.extract") if not g.operands[0].type.has_static_shape or tensor_bytes(g.operands[0].type) > SMALL]
     loops = {loop_of(g.operands[len(g.operands) - 1]) for g in gathers}
     if len(loops) != 1 or None in loops:
         return None
@@ -32,7 +32,7 @@ def channel_loop(generic: ir.Operation, sizes: Sequence[Int], sources: Sequence[
         return None
     words = sum(-(-size * element_bytes(g.results[0].type) // 4) for g in gathers)
     types = [g.operands[0].type for g in gathers]
-    tables = all(g.parent == generic for g in gathers) and all(t.has_static_shape and t.shape[-1] == size and tensor_bytes(t) > SMALL for t in types)
+    tables = all(g.parent == generic for g in gathers) and all(t.has_static_shape and t.shape[-1] == size for t in types)
     places = [v for g in gathers for v in list(g.operands)[1:-1]]
     return loop if tables and words <= _HELD and places and not any(_depends(v, generic, loop, sources) for v in places) else None
 
