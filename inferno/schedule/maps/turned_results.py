@@ -22,8 +22,9 @@ _SAVED = 1.0  # microseconds of reads of a sector each, from which on a barrier 
 # Operations that lanes of an H200 do in a microsecond, those of a point's way through shared memory, and of all those that vectors of points do of each; the
 # microseconds of another launch, and bytes that a transposition moves in one (estimates).
 _OPERATIONS, _TURNED, _SHARED, _LAUNCH, _MOVED = 20e6, 20, 0.6, 2.0, 2.5e6
-# Operations that a read of one element takes more than others, for fewer units read; vectors read several at once.  An average of nine points and a Laplacian of
-# 256x128x128 in bf16 took an H200 19.2 us by tiles and 17.3 by vectors and a transposition; an image of 20x112x115 that is enlarged, and its maxima, 14.8 and 16.0.
+# Operations that a read of one element takes more than others, for fewer units read; vectors read several at once.  An average of nine points and a Laplacian
+# of 256x128x128 in bf16 took an H200 19.2 us by tiles and 17.3 by vectors and a transposition; an image of 20x112x115 that is enlarged, and its maxima, 14.8
+# and 16.0.
 _READ = 1
 _LONGEST = 64  # points of a tile along what is read
 _THREADS, _MOST = 256, 768  # of a block at least, where they are enough, and at most
