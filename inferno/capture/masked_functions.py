@@ -146,6 +146,7 @@ class Whole:
         return self.call(aten.reshape.default, x, [math.prod(shape[:self.more + 1]), *shape[self.more + 1:]]) if self.more else x
 
     def unflat(self, x: Node) -> Node:
+        """Rows of one dimension in the mask's shape."""
         return self.call(aten.reshape.default, x, [*self.mask.meta["val"].shape, *x.meta["val"].shape[1:]]) if self.more else x
 
     def rows(self) -> Node:

@@ -31,7 +31,7 @@ def fuse_gathers(module: ir.Module) -> None:
     straight = any([straighten_sums(op) for op in walk(module.operation, "linalg.generic") if is_reduction(op) and walk(op, "tensor.extract")])
     for producer in reversed(walk(module.operation, "linalg.generic")):
         if may_move(producer) and not straighten_readers(producer):
-            if _moves(producer):
+            if _made_where_gathered(producer):
                 continue
             if is_of_neighbours(producer):
                 place = generic_around(next(users(producer.results[0])))
@@ -56,10 +56,11 @@ def fuse_gathers(module: ir.Module) -> None:
 def compute_where_gathered(producer: ir.Operation) -> bool:
     """Make what a map makes where that is gathered, if nothing else reads it, and that reads no more elements than there are, however much it computes of few;
     whether the map is gone."""
-    return may_move(producer) and _moves(producer, of_few=True)
+    return may_move(producer) and _made_where_gathered(producer, of_few=True)
 
 
-def _moves(producer: ir.Operation, of_few: bool = False) -> bool:
+def _made_where_gathered(producer: ir.Operation, of_few: bool = False) -> bool:
+    """Compute ``producer`` where its elements are gathered, in the shape that it has or in another one; whether that can be."""
     _gather_unshaped(producer, of_few)
     if not is_gathered(producer):
         return False

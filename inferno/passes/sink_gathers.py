@@ -112,8 +112,7 @@ def _split(value: ir.Value, axis: int, sizes: Sequence[int]) -> ir.Value:
         return value
     shape = list(value.type.shape)
     shape[axis:axis + 1] = sizes
-    groups = [[d] if d < axis else list(range(axis, axis + count)) if d == axis else [d + count - 1] for d in range(value.type.rank)]
-    return tensor.ExpandShapeOp(ir.RankedTensorType.get(shape, value.type.element_type), value, reassociation_attribute(groups), [], shape).result
+    return tensor.ExpandShapeOp(ir.RankedTensorType.get(shape, value.type.element_type), value, _groups(value.type.rank, axis, count), [], shape).result
 
 
 def _joined(value: ir.Value, axis: int, count: int) -> ir.Value:
@@ -122,8 +121,12 @@ def _joined(value: ir.Value, axis: int, count: int) -> ir.Value:
         return value
     shape = list(value.type.shape)
     shape[axis:axis + count] = [prod(shape[axis:axis + count])]
-    groups = [[d] if d < axis else list(range(axis, axis + count)) if d == axis else [d + count - 1] for d in range(len(shape))]
-    return tensor.CollapseShapeOp(ir.RankedTensorType.get(shape, value.type.element_type), value, reassociation_attribute(groups)).result
+    return tensor.CollapseShapeOp(ir.RankedTensorType.get(shape, value.type.element_type), value, _groups(len(shape), axis, count)).result
+
+
+def _groups(rank: int, axis: int, count: int) -> ir.ArrayAttr:
+    """Those of a reshape in which one of ``rank`` dimensions is as many as ``count``."""
+    return reassociation_attribute([[d] if d < axis else list(range(axis, axis + count)) if d == axis else [d + count - 1] for d in range(rank)])
 
 
 def _replace(old: ir.Value, new: ir.Value, but: Iterable[ir.Operation]) -> None:

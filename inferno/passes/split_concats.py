@@ -70,6 +70,7 @@ def _pays(concat: ir.Operation, product: ir.Operation) -> bool:
 
 
 def _rewrite(concat: ir.Operation, product: ir.Operation) -> None:
+    """Let the product of each piece, with its part of the other factor, be a term of the sum."""
     joined, along = concat.results[0], dim_of(concat)
     (place,) = (i for i, v in enumerate(inputs(product)) if v == joined)
     other, walked = inputs(product)[1 - place], loops_alone(product)

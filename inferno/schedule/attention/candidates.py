@@ -60,9 +60,9 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: 
 def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At) -> Iterator[Attention]:
     """``s`` with more tiles than blocks, or with several blocks for a tile."""
     tiles = at(tiling.tiles(s))
-    uneven = a.blocks is not None or len(set(blocks_seen(s, a, at))) > 1
-    if tiles > target.multiprocessors * s.resident and s.apart and (not uneven or a.depth.size + a.width.size <= _WIDE):
-        yield replace(s, order="dynamic" if uneven and not s.cut else "static")
+    differ = a.blocks is not None or len(set(blocks_seen(s, a, at))) > 1
+    if tiles > target.multiprocessors * s.resident and s.apart and (not differ or a.depth.size + a.width.size <= _WIDE):
+        yield replace(s, order="dynamic" if differ and not s.cut else "static")
         if fits(even := replace(s, order="even"), a, target):
             yield even
     blocks = ceil(at(a.keys.size) / s.keys)

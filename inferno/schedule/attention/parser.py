@@ -56,8 +56,8 @@ def _read(kernel: func.FuncOp, parser: type["Parser"]) -> Any | None:
 @dataclass(frozen=True)
 class _Products:
     """The ``result`` is a sum of ``weights`` times ``v``.  These are a softmax of ``scores``, which dropout has multiplied by ``factor``, or of which something
-    ``weighted`` is made; scores are computed
-    of ``product``, that of ``q`` and ``k`` times ``scale``.  ``peeled``: the table of a mask of blocks; ``safe`` and ``sink`` as in AttentionKernel."""
+    ``weighted`` is made; scores are computed of ``product``, that of ``q`` and ``k`` times ``scale``.  ``peeled``: the table of a mask of blocks; ``safe`` and
+    ``sink`` as in AttentionKernel."""
 
     result: Expression
     weights: Expression

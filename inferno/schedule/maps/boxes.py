@@ -16,7 +16,7 @@ from inferno.passes.generics import maps
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.pointwise import Pointwise, aligned, parse_pointwise
 from inferno.schedule.maps.supported import supported
-from inferno.schedule.maps.transposed import tile_side, transposed
+from inferno.schedule.maps.transposed import LINE, tile_side, transposed
 from inferno.target import Target
 
 _LINE, _SECTOR = 64, 32  # bytes, at least, of what is read or written side by side, and that memory moves
@@ -34,7 +34,7 @@ _MOST_INPUTS = 4  # that go through shared memory, each with a box of its own; o
 # Lines of the L1 cache, of so many bytes, that an H200 looks up a microsecond: one a cycle of each multiprocessor; and microseconds of these from which a box
 # pays that holds what is made of several inputs.  Sums of 4x4 pixels of 12x64x64x16 in bf16, given back with channels first, took 6.7 us by ``elementwise``
 # (torch.compile 3.0), which reads 786432 elements of a line each.
-_LOOKED_UP, _LINE_OF_CACHE, _MUCH = 2.2e5, 128, 1.0
+_LOOKED_UP, _MUCH = 2.2e5, 1.0
 _OWN = 8  # neighbours of a result that a thread of ``elementwise`` has
 _WIDEST = 16  # bytes of a vector
 _NARROWEST = 2  # bytes of an element: on an H200 bytes of 32x1024x1024x3 to channels in float32 took 174 us by boxes, 135 by ``elementwise``
@@ -139,7 +139,7 @@ def _looked_up(point: Pointwise) -> list[int]:
         return []
     if point.run_sizes[-1] <= _OWN:
         return []  # a thread has all of these, and its neighbours read what is beside
-    lines = min(1.0, abs(strides[-1]) * _narrowest(point, wide) / _LINE_OF_CACHE) * len(wide) * prod(point.run_sizes)
+    lines = min(1.0, abs(strides[-1]) * _narrowest(point, wide) / LINE) * len(wide) * prod(point.run_sizes)
     return wide if _makes_less(point, tuple(wide)) and lines > _MUCH * _LOOKED_UP else []
 
 

@@ -59,8 +59,8 @@ def _size(kernel: func.FuncOp) -> int:
 
 
 def is_map(kernel: func.FuncOp | None, flips: bool = False) -> bool:
-    """Whether it is one elementwise operation on points, whose result a reader can compute at any; with ``flips`` of tensors that it reads from the end,
-    too: a reader may do that as fast."""
+    """Whether it is one elementwise operation on points, whose result a reader can compute at any; with ``flips`` of tensors that it reads from the end, or
+    whose rows it looks up, too: a reader may do that as fast."""
     generics = generics_of(kernel) if may_change(kernel) else []
     plain = len(generics) == 1 and len(kernel.type.results) == 1 and is_elementwise(generics[0]) and not walk(generics[0], "scf.if")
     gathers = walk(generics[0], "tensor.extract") if plain else []
@@ -128,6 +128,7 @@ def computing(program: Rewrite, pairs: list[Edges]) -> list[func.FuncOp] | None:
 
 
 def _stays(before: str | None, after: str | None) -> bool:
+    """Whether a reader's generator is the same, or one that takes the same maps."""
     return after == before or (before, after) in _INSTEAD
 
 
