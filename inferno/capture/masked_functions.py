@@ -58,8 +58,13 @@ def keeps_rows(node: Node) -> bool:
     dims = argument(node, "dim")
     if dims is None or dims == []:
         return False
-    count = node.meta["val"].dim() if target in _MORE_DIMENSIONS else node.all_input_nodes[0].meta["val"].dim()
+    count = _dimensions(node)
     return all(d % count for d in ([dims] if isinstance(dims, int) else dims))
+
+
+def _dimensions(node: Node) -> int:
+    """How many dimensions those that it is along are counted among."""
+    return node.meta["val"].dim() if node.target in _MORE_DIMENSIONS else node.all_input_nodes[0].meta["val"].dim()
 
 
 def is_all(node: Node) -> bool:
@@ -157,7 +162,7 @@ class Whole:
         if self.node.target in NORMS:
             return self.call(self.node.target, *args, **kwargs)
         dims = argument(self.node, "dim")
-        count = self.node.meta["val"].dim() if self.node.target in _MORE_DIMENSIONS else self.node.all_input_nodes[0].meta["val"].dim()
+        count = _dimensions(self.node)
         dims = dims % count - count if isinstance(dims, int) else [d % count - count for d in dims]
         return self._with(args, kwargs, dim=dims)
 

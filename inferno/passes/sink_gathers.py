@@ -5,7 +5,7 @@ of its nodes, tokens of a small vocabulary have few projections.  Rows of a tran
 memory's order so.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from inferno.element_sizes import element_bytes
@@ -66,7 +66,7 @@ def _last(turned: ir.Operation) -> int:
 
 def _rewrite(made: Taking, region: RowRegion) -> None:
     """Make all of the rows that there are, and take the ends."""
-    there, known = made.source.type.shape[made.axis], {}
+    there, known, taken = made.source.type.shape[made.axis], {}, {}
     with ir.InsertionPoint(made.op), made.op.location:
         known[made.op.results[0]] = _split(made.source, made.axis, [*[1] * (len(made.counts) - 1), there])
     for op in region.operations:
@@ -74,7 +74,9 @@ def _rewrite(made: Taking, region: RowRegion) -> None:
             for old, new in zip(op.results, _made_again(op, known, region.rows, there)):
                 known[old] = new
                 if old in region.ends:
-                    _replace(old, _taken(made, new, region.rows[old]), region.operations)
+                    taken[old] = _taken(made, new, region.rows[old])
+    for old, new in taken.items():
+        old.replace_all_uses_with(new)
     for op in (*reversed(region.operations), made.op):
         if is_unread(op):
             op.erase()
@@ -127,10 +129,3 @@ def _joined(value: ir.Value, axis: int, count: int) -> ir.Value:
 def _groups(rank: int, axis: int, count: int) -> ir.ArrayAttr:
     """Those of a reshape in which one of ``rank`` dimensions is as many as ``count``."""
     return reassociation_attribute([[d] if d < axis else list(range(axis, axis + count)) if d == axis else [d + count - 1] for d in range(rank)])
-
-
-def _replace(old: ir.Value, new: ir.Value, but: Iterable[ir.Operation]) -> None:
-    """Let all who read ``old``, but some, read ``new``."""
-    for use in list(old.uses):
-        if use.owner.operation not in but:
-            use.owner.operands[use.operand_number] = new

@@ -1,6 +1,7 @@
 """A program as it is scheduled for a GPU, on the simulator."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from checks import assert_close_to_float64
@@ -32,6 +33,18 @@ def assert_right_of(program: Callable, shape: tuple[int, ...], dtype: torch.dtyp
     """The same of so many tensors of normal numbers."""
     torch.manual_seed(0)
     return assert_right(program, tuple(torch.randn(shape).to(dtype) for _ in range(count)))
+
+
+def assert_right_changed(program: Callable, shape: tuple[int, ...], dtype: torch.dtype, change: Callable) -> tuple[str, Any]:
+    """The same of two tensors, by the schedules that ``change`` makes: the text, and what it made of the first."""
+    torch.manual_seed(0)
+    changed: list[Any] = []
+
+    def note(kernel, schedule):
+        changed.append(change(kernel, schedule))
+        return changed[-1]
+
+    return assert_right(program, tuple(torch.randn(shape).to(dtype) for _ in range(2)), note), changed[0]
 
 
 def launches(text: str) -> int:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from scheduled_program import assert_right, launches
+from scheduled_program import assert_right_changed, launches
 
 import inferno
 from inferno.schedule.rows import rows
@@ -46,15 +46,8 @@ def gather(kernel, schedule):
 @pytest.mark.parametrize("shape", [(34, 45), (16, 64), (70, 20)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_results_are_right(program, shape, dtype):
-    torch.manual_seed(0)
-    changed = []
-
-    def change(kernel, schedule):
-        changed.append(gather(kernel, schedule))
-        return changed[-1]
-
-    text = assert_right(program, tuple(torch.randn(shape).to(dtype) for _ in range(2)), change)
-    assert launches(text) == 1 and changed[0].gathers, text[:3000]
+    text, schedule = assert_right_changed(program, shape, dtype, gather)
+    assert launches(text) == 1 and schedule.gathers, text[:3000]
 
 
 @pytest.mark.covering(most=1)

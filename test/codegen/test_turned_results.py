@@ -5,7 +5,7 @@ from dataclasses import replace
 import choices
 import pytest
 import torch
-from scheduled_program import assert_right, launches
+from scheduled_program import assert_right_changed, launches
 
 from inferno.capture import capture
 from inferno.runtime.build import build_from
@@ -53,15 +53,8 @@ def turn(kernel, schedule):
 @pytest.mark.parametrize("shape", [(2, 32, 24, 28), (1, 40, 23, 87), (3, 18, 30, 33)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_right(program, shape, dtype):
-    torch.manual_seed(0)
-    found = []
-
-    def change(kernel, schedule):
-        found.append(turn(kernel, schedule))
-        return found[-1]
-
-    text = assert_right(program, tuple(torch.randn(shape).to(dtype) for _ in range(2)), change)
-    assert launches(text) == 1 and found[0].tile, text[:4000]
+    text, schedule = assert_right_changed(program, shape, dtype, turn)
+    assert launches(text) == 1 and schedule.tile, text[:4000]
 
 
 @pytest.mark.covering(most=3)

@@ -5,8 +5,8 @@ A thread has one coordinate along what is read and several along the results, a 
 
 from dataclasses import dataclass, field
 
-from inferno.codegen.builders.conditions import if_else, only_if
-from inferno.codegen.builders.elements import load, store
+from inferno.codegen.builders.conditions import only_if
+from inferno.codegen.builders.elements import branch_together, load, store
 from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
@@ -74,10 +74,7 @@ class ResultTurning(Transposing):
             place, constant = offsets.of(operands[1:], row_major(table.shape))
             return load(self.ints, self.buffers[tables[op.operands[0]]], self.ints.add(place, constant), table.element_type)
 
-        def branch(op, condition, inline):
-            then, other = op.regions
-            return if_else(condition, [r.type for r in op.results], lambda: inline(then), lambda: inline(other))
-
+        branch = lambda op, condition, inline: branch_together(op, condition, 0, inline)  # noqa: E731
         indices = loop_indices(self.point, self.ints, where)
         return inline_body(self.point.block, values, indices, custom={"tensor.extract": extract}, outside=self.point.outside(self.buffers), branch=branch)
 

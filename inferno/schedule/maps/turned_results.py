@@ -14,10 +14,9 @@ from inferno.schedule.analysis.cost import KERNEL_RATE, tensor_bytes
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.pointwise import Pointwise
 from inferno.schedule.maps.transposed import LINE, WORD
-from inferno.schedule.maps.uncoalesced_arguments import read_time, reads_in_order, uncoalesced_arguments
+from inferno.schedule.maps.uncoalesced_arguments import SIDE, read_time, reads_in_order, uncoalesced_arguments
 from inferno.target import SECTOR, WARP
 
-_LEAST = 16  # points along both loops that a tile is worth it for
 _SAVED = 1.0  # microseconds of reads of a sector each, from which on a barrier takes less (an estimate)
 # Operations that lanes of an H200 do in a microsecond, those of a point's way through shared memory, and of all those that vectors of points do of each; the
 # microseconds of another launch, and bytes that a transposition moves in one (estimates).
@@ -41,7 +40,7 @@ def turned(point: Pointwise) -> int | None:
     if point.parts or not point.tables or last < 1 or len(point.destinations) > _MOST_RESULTS or not has_known_sizes(point.module.body.operations[0]):
         return None
     strides = {point.run_strides(d) for d in point.destinations}
-    if len(strides) != 1 or strides.pop()[last] != 1 or point.run_sizes[last] < _LEAST:
+    if len(strides) != 1 or strides.pop()[last] != 1 or point.run_sizes[last] < SIDE:
         return None
     kernel, generic = point.module.body.operations[0], point.generic
     read = uncoalesced_arguments(kernel, generic)
@@ -51,7 +50,7 @@ def turned(point: Pointwise) -> int | None:
     if reads_in_order(kernel, generic, point.runs[last][-1], {s.argument for s in read}, point.points):
         return None
     (loop,) = along
-    found = [r for r, run in enumerate(point.runs[:-1]) if run[-1] == loop and point.sizes[loop] >= _LEAST]
+    found = [r for r, run in enumerate(point.runs[:-1]) if run[-1] == loop and point.sizes[loop] >= SIDE]
     return found[0] if found else None
 
 
@@ -90,7 +89,7 @@ def turning(point: Pointwise, across: int, multiprocessors: int) -> tuple[int, i
     side, last = side_of(point, across), point.run_sizes[-1]
     width = max(element_bytes(d.element) for d in point.destinations)
     lines = point.points // (point.run_sizes[across] * last) * ceil(point.run_sizes[across] / side)
-    tile, least, rows = LINE // max(width, 2), max(_LEAST, SECTOR // width), 1
+    tile, least, rows = LINE // max(width, 2), max(SIDE, SECTOR // width), 1
     while rows * side < _THREADS:
         rows *= 2
 

@@ -94,6 +94,23 @@ def replace_call(call: ir.Operation, new: func.CallOp) -> None:
     call.erase()
 
 
+def call_in_two(
+    call: ir.Operation, first: func.FuncOp, read: Sequence[ir.Value], rest: func.FuncOp, left: Sequence[ir.Value],
+) -> ir.Operation:
+    """Two calls in the place of one: of a kernel that computes parts of what its kernel does, of arguments ``read`` of that, and of one that has the
+    ``rest``, of those that are ``left`` and of the parts; the second one is given."""
+    given = lambda arguments: [call.operands[ir.BlockArgument(v).arg_number] for v in arguments]  # noqa: E731
+    with ir.InsertionPoint(call), call.location:
+        made = func.CallOp(first, [*given(read), *(tensor.EmptyOp(list(t.shape), t.element_type).result for t in first.type.results)]).operation
+        done = func.CallOp(rest, [*given(left), *made.results, *list(call.operands)[len(inputs_of(call)):]]).operation
+    for new in (made, done):
+        tell_sources(new, [call])
+    for old, result in zip(call.results, done.results):
+        old.replace_all_uses_with(result)
+    call.erase()
+    return done
+
+
 def tell_sources(new: ir.Operation, calls: Sequence[ir.Operation]) -> None:
     """Let a call say the source lines of those that it stands for, each once."""
     told = (s.value for c in calls if "inferno.source" in c.attributes for s in map(ir.StringAttr, c.attributes["inferno.source"]))

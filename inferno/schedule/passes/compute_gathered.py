@@ -7,16 +7,14 @@ kernel of its own, each element is as fast to make where it is gathered, as by a
 
 from dataclasses import dataclass
 
-from inferno.mlir import erase_dead, func, ir, owner
-from inferno.passes.fuse_gathers import compute_where_gathered
-from inferno.passes.programs import callee, operations_in, readers, root_of
-from inferno.passes.widen_arithmetic import drop_round_trips
+from inferno.mlir import func, ir, owner
+from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import has_known_sizes
 from inferno.schedule.maps.elementwise import choose
 from inferno.schedule.passes.calls import generics_of, inputs_of
 from inferno.schedule.passes.edges import edges_of
 from inferno.schedule.passes.map_calls import MapCalls
-from inferno.schedule.passes.recompute_maps import time_of
+from inferno.schedule.passes.recompute_maps import gather_first, time_of
 from inferno.schedule.passes.rewrite import Rewrite, rewrite_calls
 from inferno.target import find_target
 
@@ -52,13 +50,7 @@ class _Program(Rewrite):
             return False
 
         def takes(kernel: func.FuncOp) -> bool:
-            first = generics_of(kernel)[0]
-            if not compute_where_gathered(first):
-                return False
-            erase_dead(operations_in(kernel))
-            generics = generics_of(kernel)
-            drop_round_trips(generics[0])
-            alone = len(generics) == 1 and choose(kernel, self.target) is not None
+            alone = gather_first(kernel) and len(generics_of(kernel)) == 1 and choose(kernel, self.target) is not None
             return alone and time_of([kernel], self.target) < time_of(before, self.target)
 
         return self.merges.merge(edges_of([maker, reader], views=True), takes) is not None

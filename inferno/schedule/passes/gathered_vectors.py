@@ -12,7 +12,7 @@ from inferno.mlir import backward_slice, clone_onto, dim_of, erase_dead, func, i
 from inferno.passes.generics import PARALLEL, build, dims, maps
 from inferno.passes.programs import operations_in
 from inferno.schedule.analysis.accesses import loop_sizes
-from inferno.schedule.passes.calls import inputs_of, new_kernel, tell_sources
+from inferno.schedule.passes.calls import call_in_two, new_kernel
 
 
 @dataclass
@@ -84,17 +84,7 @@ def hoist_gathered(
     """Two calls in the place of one: of a kernel that computes the value for every place, and of one that gathers it, which are given."""
     first = _kernel_of_values(module, kernel, value, made)
     rest, left = _kernel_of_rest(module, kernel, value, made)
-    given = lambda roots: [call.operands[ir.BlockArgument(v).arg_number] for v in roots]  # noqa: E731
-    with ir.InsertionPoint(call), call.location:
-        into = tensor.EmptyOp(list(made.shape), value.type).result
-        told = func.CallOp(first, [*given(made.tables), into]).operation
-        done = func.CallOp(rest, [*given(left), *told.results, *list(call.operands)[len(inputs_of(call)):]]).operation
-    for new in (told, done):
-        tell_sources(new, [call])
-    for old, result in zip(call.results, done.results):
-        old.replace_all_uses_with(result)
-    call.erase()
-    return done, rest
+    return call_in_two(call, first, made.tables, rest, left), rest
 
 
 def _kernel_of_values(module: ir.Module, kernel: func.FuncOp, value: ir.Value, made: Gathered) -> func.FuncOp:

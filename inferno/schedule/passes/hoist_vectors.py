@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from inferno.element_sizes import element_bytes
-from inferno.mlir import clone_onto, dim_of, func, ir, owner, tensor, users, walk
+from inferno.mlir import clone_onto, dim_of, func, ir, owner, users, walk
 from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, is_reduction, kinds, maps, outputs, substitute, yielded,
@@ -24,7 +24,7 @@ from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.maps.shared_reads import reused
 from inferno.schedule.maps.supported import supported
 from inferno.schedule.matmul.parser import parse_contraction
-from inferno.schedule.passes.calls import calls_in, inputs_of, may_change, new_kernel, tell_sources
+from inferno.schedule.passes.calls import call_in_two, calls_in, inputs_of, may_change, new_kernel
 from inferno.schedule.passes.gathered_vectors import Gathered, gathered_values, hoist_gathered, unread_without
 from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.rows.row_work import busy
@@ -256,16 +256,7 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
     """Two calls in the place of one: of a kernel that computes the parts, and of one for the rest."""
     first, read = _kernel_of_parts(module, kernel, generic, parts)
     rest, left_in = _kernel_of_rest(module, kernel, call, generic, parts)
-    given = lambda roots: [call.operands[ir.BlockArgument(v).arg_number] for v in roots]  # noqa: E731
-    with ir.InsertionPoint(call), call.location:
-        types = list(first.type.results)
-        made = func.CallOp(first, [*given(read), *(tensor.EmptyOp(t.shape, t.element_type).result for t in types)]).operation
-        done = func.CallOp(rest, [*given(left_in), *made.results, *list(call.operands)[len(inputs_of(call)):]]).operation
-    for new in (made, done):
-        tell_sources(new, [call])
-    for old, result in zip(call.results, done.results):
-        old.replace_all_uses_with(result)
-    call.erase()
+    call_in_two(call, first, read, rest, left_in)
 
 
 def _loops_of(parts: dict[ir.Value, _Value]) -> list[int]:

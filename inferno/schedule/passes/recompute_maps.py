@@ -186,11 +186,16 @@ def _compute_gathered(kernel: func.FuncOp) -> bool:
     if not walk(first, "tensor.extract") or not is_elementwise(generic_around(next(users(first.results[0])))):
         return False
     mark_rounding(first)
-    if not compute_where_gathered(first):
+    return gather_first(kernel)
+
+
+def gather_first(kernel: func.FuncOp) -> bool:
+    """Compute the first operation where its elements are gathered; whether that can be."""
+    if not compute_where_gathered(generics_of(kernel)[0]):
         return False
+    erase_dead(operations_in(kernel))
     for generic in generics_of(kernel):
         drop_round_trips(generic)
-    erase_dead(operations_in(kernel))
     return True
 
 
