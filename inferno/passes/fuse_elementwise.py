@@ -17,7 +17,7 @@ from inferno.passes.generics import (
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
-from inferno.passes.places import is_looked_up, place_of
+from inferno.passes.places import is_looked_up, loops_behind, place_of
 from inferno.passes.programs import readers, root_of
 from inferno.passes.selected_products import stays_selected
 from inferno.passes.shapes import shape
@@ -136,27 +136,7 @@ def _reads_once(consumer: ir.Operation) -> bool:
         return True
     if is_convolution(consumer) or (found := parse_fused(consumer)) is None or found.value is not None or found.lhs == found.rhs:
         return False
-    return all(len(_varies_along(factor, consumer)) == len(kinds(consumer)) for factor in (found.lhs, found.rhs))
-
-
-def _varies_along(value: ir.Value, consumer: ir.Operation) -> set[int]:
-    """The loops along which a number of a body is another one, as far as that is known."""
-    read = dict(zip(body(consumer).arguments, maps(consumer)))
-    found: set[int] = set()
-    pending, seen = [value], set()
-    while pending:
-        value = pending.pop()
-        made = owner(value)
-        if value in read:
-            found |= set(dims(read[value]) or ())
-        elif made is None or made.block != body(consumer) or made in seen:
-            continue
-        elif made.name == "linalg.index":
-            found.add(dim_of(made))
-        else:
-            seen.add(made)
-            pending += made.operands
-    return found
+    return all(len(loops_behind(factor, consumer)) == len(kinds(consumer)) for factor in (found.lhs, found.rhs))
 
 
 def _extends_factor(consumer: ir.Operation) -> bool:
@@ -368,8 +348,8 @@ def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, at: ir.Ins
         return None
     outs = maps(consumer)[len(inputs(consumer)) :]
     if not covers_loops([*indexing, *outs], count):
-        empty = outputs(producer)[result]
-        if not walk(producer, "tensor.extract") or not is_reduction(consumer) or owner(empty) is None or owner(empty).name != "tensor.empty":
+        empty, gathers = outputs(producer)[result], [*walk(producer, "tensor.extract"), *walk(consumer, "tensor.extract")]
+        if not gathers or not is_reduction(consumer) or owner(empty) is None or owner(empty).name != "tensor.empty":
             return None
         operand(empty, read)  # which is not read, but tells how many elements are gathered and reduced
         if not covers_loops([*indexing, *outs], count):

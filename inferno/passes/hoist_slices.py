@@ -9,6 +9,7 @@ from inferno.mlir import ir, is_read, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_reduction, maps
+from inferno.passes.join_slices import join_equal
 from inferno.passes.movements import reshape
 from inferno.passes.parts import Part, compute_part, extract, taken_by, type_of
 from inferno.passes.places import is_looked_up
@@ -36,7 +37,7 @@ def hoist_slices(module: ir.Module) -> None:
         drops = is_elementwise(producer) and not walk(producer, "tensor.extract")
         if not is_elementwise(producer) or len(producer.results) != 1:
             continue
-        _join_equal(producer.results[0])
+        join_equal(producer.results[0])
         if cuts := _cuts(producer, drops) or _part_made_again(producer):
             pending += _take_apart(producer, cuts)  # of which a part may be a slice again
             changed = True
@@ -129,18 +130,6 @@ def _part_made_again(producer: ir.Operation) -> list[tuple[ir.Operation, list[Pa
 def _ends_product(value: ir.Value) -> bool:
     made = owner(root_of(value))
     return made is not None and is_sum_of_products(made)
-
-
-def _join_equal(value: ir.Value) -> None:
-    """Let equal slices of a tensor be one."""
-    found: dict[tuple, ir.Operation] = {}
-    for cut in [u for u in users(value) if taken_by(u, drops=True) is not None]:
-        said = cut.results[0].type, *(cut.attributes[f"static_{name}"] for name in ("offsets", "sizes", "strides"))
-        other = found.setdefault(said, cut)
-        if other != cut and other.block == cut.block:
-            found[said], later = (other, cut) if other.is_before_in_block(cut) else (cut, other)
-            later.results[0].replace_all_uses_with(found[said].results[0])
-            later.erase()
 
 
 def _cuts(producer: ir.Operation, drops: bool = False) -> list[tuple[ir.Operation, list[Part]]]:

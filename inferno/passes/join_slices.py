@@ -31,6 +31,18 @@ def join_slices(module: ir.Module) -> None:
         _erase_unread(views)
 
 
+def join_equal(value: ir.Value) -> None:
+    """Let equal slices of a tensor be one."""
+    found: dict[tuple, ir.Operation] = {}
+    for cut in [u for u in users(value) if taken_by(u, drops=True) is not None]:
+        said = cut.results[0].type, *(cut.attributes[f"static_{name}"] for name in ("offsets", "sizes", "strides"))
+        other = found.setdefault(said, cut)
+        if other != cut and other.block == cut.block:
+            found[said], later = (other, cut) if other.is_before_in_block(cut) else (cut, other)
+            later.results[0].replace_all_uses_with(found[said].results[0])
+            later.erase()
+
+
 def read_pieces(op: ir.Operation) -> bool:
     """Where slices that lie in one piece each are all that reads a concatenation, let them be slices of the pieces; whether that was done."""
     dim, begins = dim_of(op), [0]

@@ -13,7 +13,7 @@ from inferno.passes.contraction import ended_contraction
 from inferno.passes.expand_pieces import EXPAND, collapsed, flattened
 from inferno.passes.gathered_producers import computes_of_few, may_move
 from inferno.passes.generics import PARALLEL, build, dims, index, inputs, is_elementwise, is_generic, is_reduction, maps
-from inferno.passes.join_slices import join_slices
+from inferno.passes.join_slices import join_equal, join_slices
 from inferno.passes.lanes import reads_whole_sectors
 from inferno.passes.movements import reshape
 from inferno.passes.parts import Part, compute_part, merged_part, split_part, taken_by, type_of
@@ -33,6 +33,8 @@ def lift_slices(module: ir.Module) -> None:
     join_slices(module)
     lifted: list[ir.Operation] = []  # slices of what is computed in parts now, which go on
     for maker in reversed(walk(module.operation, "linalg.generic")):
+        for value in (maker.results[0], *(view.results[0] for view in users(maker.results[0]) if _reshapes(view))):
+            join_equal(value)  # what two operations read of it, in front of which slices were moved
         cuts = _cuts(maker)
         if len(cuts) == 1 and cuts[0].parts is None:
             _gather(maker, cuts[0])

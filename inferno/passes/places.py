@@ -1,6 +1,7 @@
 """Indices of ``tensor.extract`` in bodies, as loops of the operation."""
 
 from inferno.mlir import dim_of, ir, owner
+from inferno.passes.generics import body, dims, maps
 
 Place = tuple[int | None, int, int]
 """A loop, or none, what its number is multiplied by, and what is added."""
@@ -37,3 +38,23 @@ def place_of(number: ir.Value) -> Place | None:
         return None
     sign = 1 if op.name == "arith.addi" else -1
     return (a[0], a[1], a[2] + sign * b[2]) if a[0] is not None else (b[0], sign * b[1], a[2] + sign * b[2])
+
+
+def loops_behind(value: ir.Value, generic: ir.Operation) -> set[int]:
+    """The loops along which a number of a body is another one, as far as that is known."""
+    read = dict(zip(body(generic).arguments, maps(generic)))
+    found: set[int] = set()
+    pending, seen = [value], set()
+    while pending:
+        value = pending.pop()
+        made = owner(value)
+        if value in read:
+            found |= set(dims(read[value]) or ())
+        elif made is None or made.parent.operation == generic.parent.operation or made in seen:
+            continue
+        elif made.name == "linalg.index":
+            found.add(dim_of(made))
+        else:
+            seen.add(made)
+            pending += made.operands
+    return found

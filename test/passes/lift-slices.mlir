@@ -168,3 +168,41 @@ func.func @cpu(%x: tensor<4x8xf32>) -> tensor<2x2x7xf32> {
   %r = tensor.expand_shape %s [[0, 1], [2]] output_shape [2, 2, 7] : tensor<4x7xf32> into tensor<2x2x7xf32>
   return %r : tensor<2x2x7xf32>
 }
+
+// -----
+
+// Two operations read what is cropped: in front of both there is one crop, which goes on to what is reshaped.
+// CHECK-LABEL: func.func @twice
+// CHECK: tensor.extract_slice %arg0[0, 0, 1] [3, 4, 7] [1, 1, 1] : tensor<3x4x8xf32> to tensor<3x4x7xf32>
+// CHECK-NOT: extract_slice
+// CHECK: math.exp
+// CHECK: tensor.collapse_shape {{.*}} : tensor<3x4x7xf32> into tensor<12x7xf32>
+// CHECK-NOT: extract_slice
+module attributes {inferno.expand_pieces} {
+func.func @twice(%x: tensor<3x4x8xf32>) -> tensor<6x2x7xf32> {
+  %e = tensor.empty() : tensor<3x4x8xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<3x4x8xf32>) outs(%e : tensor<3x4x8xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %v = math.exp %u : f32
+    linalg.yield %v : f32
+  } -> tensor<3x4x8xf32>
+  %c = tensor.collapse_shape %y [[0, 1], [2]] : tensor<3x4x8xf32> into tensor<12x8xf32>
+  %f = tensor.empty() : tensor<12x8xf32>
+  %n = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%c : tensor<12x8xf32>) outs(%f : tensor<12x8xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %v = arith.negf %u : f32
+    linalg.yield %v : f32
+  } -> tensor<12x8xf32>
+  %m = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%c, %n : tensor<12x8xf32>, tensor<12x8xf32>) outs(%f : tensor<12x8xf32>) {
+  ^bb0(%u: f32, %w: f32, %o: f32):
+    %v = arith.mulf %u, %w : f32
+    linalg.yield %v : f32
+  } -> tensor<12x8xf32>
+  %s = tensor.extract_slice %m[0, 1] [12, 7] [1, 1] : tensor<12x8xf32> to tensor<12x7xf32>
+  %r = tensor.expand_shape %s [[0, 1], [2]] output_shape [6, 2, 7] : tensor<12x7xf32> into tensor<6x2x7xf32>
+  return %r : tensor<6x2x7xf32>
+}
+}

@@ -96,3 +96,82 @@ module {
     return %t, %n, %r : tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x8xf32>
   }
 }
+
+// -----
+
+// A border around what is widened: its number is one of 16 bits, and slices are read as they are.
+// CHECK-LABEL: @bordered
+// CHECK: %[[P:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<6xbf16>)
+// CHECK: scf.if %{{.*}} -> (bf16)
+// CHECK-NOT: extf
+// CHECK: linalg.yield %{{.*}} : bf16
+// CHECK: %[[A:.*]] = tensor.extract_slice %[[P]][0] [4] [1] : tensor<6xbf16> to tensor<4xbf16>
+// CHECK: %[[B:.*]] = tensor.extract_slice %[[P]][2] [4] [1] : tensor<6xbf16> to tensor<4xbf16>
+// CHECK: linalg.generic {{.*}} ins(%[[A]], %[[B]] : tensor<4xbf16>, tensor<4xbf16>)
+// CHECK-COUNT-2: arith.extf
+module {
+  func.func @bordered(%x: tensor<4xbf16>) -> tensor<4xf32> {
+    %zero = arith.constant 0.0 : f32
+    %one = arith.constant 1 : index
+    %four = arith.constant 4 : index
+    %e = tensor.empty() : tensor<6xf32>
+    %p = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%e : tensor<6xf32>) {
+    ^bb0(%o: f32):
+      %i = linalg.index 0 : index
+      %j = arith.subi %i, %one : index
+      %c = arith.cmpi ult, %j, %four : index
+      %v = scf.if %c -> (f32) {
+        %a = tensor.extract %x[%j] : tensor<4xbf16>
+        %w = arith.extf %a : bf16 to f32
+        scf.yield %w : f32
+      } else {
+        scf.yield %zero : f32
+      }
+      linalg.yield %v : f32
+    } -> tensor<6xf32>
+    %l = tensor.extract_slice %p[0] [4] [1] : tensor<6xf32> to tensor<4xf32>
+    %r = tensor.extract_slice %p[2] [4] [1] : tensor<6xf32> to tensor<4xf32>
+    %f = tensor.empty() : tensor<4xf32>
+    %s = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+        ins(%l, %r : tensor<4xf32>, tensor<4xf32>) outs(%f : tensor<4xf32>) {
+    ^bb0(%y: f32, %z: f32, %o: f32):
+      %t = arith.addf %y, %z : f32
+      linalg.yield %t : f32
+    } -> tensor<4xf32>
+    return %s : tensor<4xf32>
+  }
+}
+
+// -----
+
+// The border's number has no place in 16 bits.
+// CHECK-LABEL: @fine
+// CHECK: scf.if %{{.*}} -> (f32)
+module {
+  func.func @fine(%x: tensor<4xbf16>) -> tensor<f32> {
+    %number = arith.constant 0.1 : f32
+    %four = arith.constant 4 : index
+    %e = tensor.empty() : tensor<6xf32>
+    %p = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%e : tensor<6xf32>) {
+    ^bb0(%o: f32):
+      %i = linalg.index 0 : index
+      %c = arith.cmpi ult, %i, %four : index
+      %v = scf.if %c -> (f32) {
+        %a = tensor.extract %x[%i] : tensor<4xbf16>
+        %w = arith.extf %a : bf16 to f32
+        scf.yield %w : f32
+      } else {
+        scf.yield %number : f32
+      }
+      linalg.yield %v : f32
+    } -> tensor<6xf32>
+    %f = tensor.empty() : tensor<f32>
+    %s = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> ()>], iterator_types = ["reduction"]}
+        ins(%p : tensor<6xf32>) outs(%f : tensor<f32>) {
+    ^bb0(%y: f32, %o: f32):
+      %t = arith.addf %y, %o : f32
+      linalg.yield %t : f32
+    } -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}

@@ -5,6 +5,8 @@ from math import gcd
 
 from inferno.mlir import arith, func, ir, owner, walk
 from inferno.passes.generics import kinds
+from inferno.passes.places import loops_behind
+from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access, argument_index
 from inferno.schedule.analysis.affine_extracts import linear_place, walk_of
 
@@ -16,6 +18,19 @@ def table_accesses(kernel: func.FuncOp, generic: ir.Operation) -> list[Access]:
         if (place := walk_of(op, loops)) is not None:
             type_ = ir.RankedTensorType(op.operands[0].type)
             found.append(Access(argument_index(kernel, op.operands[0]), type_.element_type, *place, tuple(type_.shape)))
+    return list(dict.fromkeys(found))
+
+
+def followed_tables(kernel: func.FuncOp, generic: ir.Operation) -> list[Access]:
+    """In which order ``tensor.extract`` goes over arguments at places that are not linear in the loops, as those of an enlarged image: the strides are those
+    of the closest elements whose places a loop has a part in."""
+    found = []
+    for op in walk(generic, "tensor.extract"):
+        type_, strides = ir.RankedTensorType(op.operands[0].type), [0] * len(kinds(generic))
+        for place, step in zip(list(op.operands)[1:], row_major(type_.shape)):
+            for d in loops_behind(place, generic):
+                strides[d] = min(strides[d] or step, step)
+        found.append(Access(argument_index(kernel, op.operands[0]), type_.element_type, tuple(strides), 0, tuple(type_.shape)))
     return list(dict.fromkeys(found))
 
 

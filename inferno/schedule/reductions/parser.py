@@ -13,7 +13,7 @@ from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, knows_arguments, loop_sizes, merge, placed, sink_constants,
 )
 from inferno.schedule.analysis.affine_extracts import read_by_maps
-from inferno.schedule.analysis.chosen_terms import chosen_together, table_accesses
+from inferno.schedule.analysis.chosen_terms import chosen_together, followed_tables, table_accesses
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.analysis.unchanged import read_by_text
 from inferno.schedule.analysis.varying_rows import read_varying
@@ -160,7 +160,9 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     places = [a for a in (*sources, *results, *stored, *beside_sums, *reads) if a is not None]
     if not all(supported_element(a.element) for a in places):
         return None
-    if any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides) or (wide := _widest(sizes, (*sources, *reads), stored, loops)) is None:
+    if any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides) or (
+        wide := _widest(sizes, (*sources, *reads), stored, loops) or _widest(sizes, followed_tables(kernel, generic), (), loops)
+    ) is None:
         return None
     # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns, if neighbours are neighbours of the results, too.
     tabled = found.tables and not found.chooses
@@ -191,7 +193,7 @@ def _take_combiners(found: _Reduced, inputs: int, loops: list[int]) -> tuple[tup
     exponentials = read_exponential_sum(block, inputs) if extremum is None and not found.front and not found.chooses else None
     pair = extremum or exponentials
     combiners = pair.combiners if pair is not None else tuple(read_combiner(block, block.arguments[inputs + i], i) for i in range(found.count))
-    if any(k is None for k in combiners) or (found.tables and pair is not None and not found.chooses):
+    if any(k is None for k in combiners) or (found.tables and exponentials is not None and not found.chooses):
         return None
     if extremum is not None:
         to_candidate(block, inputs)
