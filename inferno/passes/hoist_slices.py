@@ -134,7 +134,7 @@ def _ends_product(value: ir.Value) -> bool:
 
 def _cuts(producer: ir.Operation, drops: bool = False) -> list[tuple[ir.Operation, list[Part]]]:
     """The slices that read it with what they take of each loop; none where something else does, or it cannot be computed in parts.  With ``drops`` slices may
-    leave out dimensions."""
+    leave out dimensions, and not those of one element alone."""
     type_ = producer.results[0].type
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer) for e in m.results)
     if not simple or not all(t.has_static_shape for t in map(type_of, producer.operands) if t is not None):
@@ -145,14 +145,20 @@ def _cuts(producer: ir.Operation, drops: bool = False) -> list[tuple[ir.Operatio
     found = []
     order = dims(maps(producer)[-1])
     for user in users(producer.results[0]):
-        taken = taken_by(user, drops)
-        if taken is None:
+        taken = taken_by(user, drops=True)
+        if taken is None or not (drops or _keeps_wide(user)):
             return []
         found.append((user, [taken[order.index(d)] for d in range(len(order))]))
     if sum(prod(n for _, n, _ in parts) for _, parts in found) <= prod(type_.shape):
         return found
     shifted = len(found) <= _SHIFTS and _only_moves(producer) and all(is_elementwise(u) for cut, _ in found for u in users(cut.results[0]))
     return found if shifted else []
+
+
+def _keeps_wide(cut: ir.Operation) -> bool:
+    """Whether a slice keeps all dimensions of more than one element."""
+    kept = kept_dimensions(cut)
+    return all(n == 1 or d in kept for d, n in enumerate(cut.operands[0].type.shape))
 
 
 def _only_moves(op: ir.Operation) -> bool:
