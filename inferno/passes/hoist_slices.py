@@ -20,6 +20,7 @@ from inferno.passes.slice_scans import slice_scan
 
 _SHIFTS = 27  # slices of what is moved, as of an image with a border, for readers that take in where each of their elements lies
 _MOVING = ("math.absi", "tensor.extract", "scf.if", "scf.yield", "linalg.index", "linalg.yield", "arith.select")
+_LITTLE = 2  # times, of a result beside what is read of it
 _PART = 4  # of what is made not more than all but one such part is made again
 
 
@@ -33,16 +34,24 @@ def hoist_slices(module: ir.Module) -> None:
         if producer.name == "tm_tensor.scan":
             changed = slice_scan(producer) or changed
             continue
-        # (Each row of a tensor that is flipped would be looked up by an operation of its own: steps that go backwards would no longer be equal.)
-        drops = is_elementwise(producer) and not walk(producer, "tensor.extract")
         if not is_elementwise(producer) or len(producer.results) != 1:
             continue
+        drops = not walk(producer, "tensor.extract") or _takes_little(producer)
         join_equal(producer.results[0])
         if cuts := _cuts(producer, drops) or _part_made_again(producer):
             pending += _take_apart(producer, cuts)  # of which a part may be a slice again
             changed = True
     if changed:
         fuse_elementwise(module)
+
+
+def _takes_little(producer: ir.Operation) -> bool:
+    """Whether slices alone read an operation's result, and together take a small part of it, as a channel of an enlarged image.  (Each row of a tensor that is
+    flipped would be looked up by an operation of its own: steps that go backwards would no longer be equal.)"""
+    cuts = list(users(producer.results[0]))
+    if any(taken_by(cut, drops=True) is None for cut in cuts) or not producer.results[0].type.has_static_shape:
+        return False
+    return _LITTLE * sum(prod(cut.results[0].type.shape) for cut in cuts) <= prod(producer.results[0].type.shape)
 
 
 def slice_before_moving(module: ir.Module) -> None:

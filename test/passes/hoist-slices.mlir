@@ -303,3 +303,83 @@ func.func @columns(%x: tensor<8x2xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   } -> tensor<8xf32>
   return %s, %t : tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// One channel of an image that is computed at computed places: it alone is computed.
+// CHECK-LABEL: func.func @channel
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<6xf32>)
+// CHECK: tensor.extract %arg0
+// CHECK: math.exp
+// CHECK-NOT: linalg.generic
+// Of rows that are all read, each by a slice, all are computed at once.
+// CHECK-LABEL: func.func @rows
+// CHECK-COUNT-2: tensor.extract_slice
+func.func @channel(%x: tensor<3x3xf32>) -> tensor<6xf32> {
+  %two = arith.constant 2 : index
+  %e = tensor.empty() : tensor<3x6xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<3x6xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.divui %j, %two : index
+    %a = tensor.extract %x[%i, %k] : tensor<3x3xf32>
+    %v = math.exp %a : f32
+    linalg.yield %v : f32
+  } -> tensor<3x6xf32>
+  %s = tensor.extract_slice %p[1, 0] [1, 6] [1, 1] : tensor<3x6xf32> to tensor<6xf32>
+  return %s : tensor<6xf32>
+}
+func.func @rows(%x: tensor<2x3xf32>) -> (tensor<6xf32>, tensor<6xf32>) {
+  %two = arith.constant 2 : index
+  %e = tensor.empty() : tensor<2x6xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<2x6xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.divui %j, %two : index
+    %a = tensor.extract %x[%i, %k] : tensor<2x3xf32>
+    %v = math.exp %a : f32
+    linalg.yield %v : f32
+  } -> tensor<2x6xf32>
+  %s = tensor.extract_slice %p[0, 0] [1, 6] [1, 1] : tensor<2x6xf32> to tensor<6xf32>
+  %t = tensor.extract_slice %p[1, 0] [1, 6] [1, 1] : tensor<2x6xf32> to tensor<6xf32>
+  return %s, %t : tensor<6xf32>, tensor<6xf32>
+}
+
+// -----
+
+// A border whose slices drop its only image.
+// CHECK-LABEL: func.func @image
+// CHECK-NOT: tensor.extract_slice
+// CHECK: return
+func.func @image(%x: tensor<1x8xf32>) -> tensor<8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1 : index
+  %eight = arith.constant 8 : index
+  %e = tensor.empty() : tensor<1x10xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<1x10xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %j, %one : index
+    %inside = arith.cmpi ult, %k, %eight : index
+    %v = scf.if %inside -> f32 {
+      %a = tensor.extract %x[%i, %k] : tensor<1x8xf32>
+      scf.yield %a : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    linalg.yield %v : f32
+  } -> tensor<1x10xf32>
+  %l = tensor.extract_slice %p[0, 0] [1, 8] [1, 1] : tensor<1x10xf32> to tensor<8xf32>
+  %r = tensor.extract_slice %p[0, 2] [1, 8] [1, 1] : tensor<1x10xf32> to tensor<8xf32>
+  %to = tensor.empty() : tensor<8xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%l, %r : tensor<8xf32>, tensor<8xf32>) outs(%to : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %d = arith.subf %b, %a : f32
+    linalg.yield %d : f32
+  } -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
