@@ -8,6 +8,7 @@ from inferno.errors import OptionError
 WARP = 32  # threads
 SECTOR = 32  # bytes that memory and the L2 cache move at least
 STATIC_SHARED = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
+RESERVED_SHARED = 1024  # bytes of it that a multiprocessor needs for each block beside what that has
 
 @dataclass(frozen=True)
 class Target:

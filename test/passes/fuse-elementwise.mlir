@@ -298,3 +298,93 @@ func.func @product(%x: tensor<8x32xf32>, %y: tensor<32x16xf32>, %start: tensor<8
   } -> tensor<8x16xf32>
   return %1 : tensor<8x16xf32>
 }
+
+// Many terms that are interpolated each of several gathered elements are made by a map, whose vectors share what they read; few by the reduction.
+// CHECK-LABEL: func.func @many
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<16x262144xbf16>)
+// CHECK-COUNT-4: tensor.extract
+// CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<16x262144xbf16>)
+// CHECK-LABEL: func.func @few
+// CHECK: linalg.generic {{.*}}iterator_types = ["reduction", "parallel"]
+// CHECK-COUNT-4: tensor.extract
+// CHECK-NOT: linalg.generic
+func.func @many(%x: tensor<16x131072xbf16>) -> tensor<262144xbf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %size = arith.constant 131072 : index
+  %least = arith.constant 0xFF80 : bf16
+  %e = tensor.empty() : tensor<16x262144xbf16>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<16x262144xbf16>) {
+  ^bb0(%o: bf16):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %h = arith.divui %j, %c2 : index
+    %p0 = arith.addi %h, %c0 : index
+    %q0 = arith.remui %p0, %size : index
+    %a0 = tensor.extract %x[%i, %q0] : tensor<16x131072xbf16>
+    %p1 = arith.addi %h, %c1 : index
+    %q1 = arith.remui %p1, %size : index
+    %a1 = tensor.extract %x[%i, %q1] : tensor<16x131072xbf16>
+    %p2 = arith.addi %h, %c2 : index
+    %q2 = arith.remui %p2, %size : index
+    %a2 = tensor.extract %x[%i, %q2] : tensor<16x131072xbf16>
+    %p3 = arith.addi %h, %c3 : index
+    %q3 = arith.remui %p3, %size : index
+    %a3 = tensor.extract %x[%i, %q3] : tensor<16x131072xbf16>
+    %s = arith.addf %a0, %a1 : bf16
+    %t = arith.addf %a2, %a3 : bf16
+    %u = arith.addf %s, %t : bf16
+    linalg.yield %u : bf16
+  } -> tensor<16x262144xbf16>
+  %f = tensor.empty() : tensor<262144xbf16>
+  %begin = linalg.fill ins(%least : bf16) outs(%f : tensor<262144xbf16>) -> tensor<262144xbf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>], iterator_types = ["reduction", "parallel"]}
+      ins(%y : tensor<16x262144xbf16>) outs(%begin : tensor<262144xbf16>) {
+  ^bb0(%v: bf16, %o: bf16):
+    %w = arith.maximumf %v, %o : bf16
+    linalg.yield %w : bf16
+  } -> tensor<262144xbf16>
+  return %r : tensor<262144xbf16>
+}
+func.func @few(%x: tensor<16x32xbf16>) -> tensor<64xbf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %size = arith.constant 32 : index
+  %least = arith.constant 0xFF80 : bf16
+  %e = tensor.empty() : tensor<16x64xbf16>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<16x64xbf16>) {
+  ^bb0(%o: bf16):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %h = arith.divui %j, %c2 : index
+    %p0 = arith.addi %h, %c0 : index
+    %q0 = arith.remui %p0, %size : index
+    %a0 = tensor.extract %x[%i, %q0] : tensor<16x32xbf16>
+    %p1 = arith.addi %h, %c1 : index
+    %q1 = arith.remui %p1, %size : index
+    %a1 = tensor.extract %x[%i, %q1] : tensor<16x32xbf16>
+    %p2 = arith.addi %h, %c2 : index
+    %q2 = arith.remui %p2, %size : index
+    %a2 = tensor.extract %x[%i, %q2] : tensor<16x32xbf16>
+    %p3 = arith.addi %h, %c3 : index
+    %q3 = arith.remui %p3, %size : index
+    %a3 = tensor.extract %x[%i, %q3] : tensor<16x32xbf16>
+    %s = arith.addf %a0, %a1 : bf16
+    %t = arith.addf %a2, %a3 : bf16
+    %u = arith.addf %s, %t : bf16
+    linalg.yield %u : bf16
+  } -> tensor<16x64xbf16>
+  %f = tensor.empty() : tensor<64xbf16>
+  %begin = linalg.fill ins(%least : bf16) outs(%f : tensor<64xbf16>) -> tensor<64xbf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>], iterator_types = ["reduction", "parallel"]}
+      ins(%y : tensor<16x64xbf16>) outs(%begin : tensor<64xbf16>) {
+  ^bb0(%v: bf16, %o: bf16):
+    %w = arith.maximumf %v, %o : bf16
+    linalg.yield %w : bf16
+  } -> tensor<64xbf16>
+  return %r : tensor<64xbf16>
+}

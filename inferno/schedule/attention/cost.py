@@ -25,6 +25,7 @@ _TILE, _NEXT_TILE, _IN_PLACE = 3500, 1000, 1500
 # Clocks of two tiles that a block of threads has a part of, where each has equally many blocks of keys (on an H200 1x8x16384x64 1016 us, with whole tiles
 # 1169, of two consumers 1277; 1x2x32768x64 998 and 1262; 2x16x8192x64 1032 and 1083; 1x8x16384x128 1667 and 1716).
 _MEETING = 4000
+_EVEN = 1.02  # so much more they have to be estimated to save (32x25x128x128, 192 columns: 52.0 us, whole tiles 41.2, where both estimates are 40.4)
 _START, _COUNTER = 2.5, 1.5  # microseconds (1x32x512x128: 8.6 in single tiles, 10.3 by the counter)
 _COPY_RATE = 60  # bytes a clock (an estimate)
 # One query's tile takes nearly nothing beside (1x32x512x128 of 8 heads of keys, a block of threads each: 6.7 us; 2048 keys: 18.9; 8192: 69.7).
@@ -38,6 +39,9 @@ _NEXT_BLOCK = 0.4
 # Bytes a microsecond, of memory (64x32x4096x128: 257 us), and of L2 (1x32x8192x128 of 8 heads of keys in 16 splits: 9.9 us; from memory 12.9), where
 # so many keys and values have room.
 _MEMORY_RATE, _L2_RATE, _L2 = 4.15e6, 6.4e6, 48e6
+# The part of a head's keys and values that comes from memory again for each further tile of its queries, where all that are worked on do not fit: tiles do not
+# keep step, and less so where they begin at different keys (3x32x128x8192x160: a tile of two consumers 147 us, tiles of one 194, even ones 224).
+_AGAIN = {False: 0.6, True: 0.9}
 # The share of it that clusters of more than two blocks have (8x32x8192x128 of 4 heads of keys: 42.2 us in clusters of 3, 37.2 of 2), and the exponent
 # of the norm of its time and that of clocks, which is more than the larger where they are alike (8 heads of keys: 72.6 us where both are 65).
 _OF_CLUSTERS, _SHARP = 0.85, 8
@@ -104,12 +108,14 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
         clocks = rounds * max(tiles) + _MEETING
     else:
         clocks = ceil(rounds) * max(tiles) if len(set(seen)) == 1 or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
-    moved = _moved(s, a, seen, at)
+    moved = _moved(s, a, seen, tiling, target, at)
     busy = min(1.0, rounds)
     memory = moved / (_MEMORY_RATE * busy**_BUSY if moved > _L2 else _L2_RATE) / (_OF_CLUSTERS if s.parts > 2 else 1)
     if read:
         memory += block / CLOCK  # the last block's products, when all is there
     time = ((clocks / CLOCK)**_SHARP + memory**_SHARP)**(1 / _SHARP)
+    if s.order == "even":
+        time *= _EVEN
     if few and single:
         time += _NEXT_BLOCK * (ceil(rounds) - 1)
     if s.parts > 1:
@@ -127,10 +133,14 @@ def _cutting(count: int) -> float:
     return count * _CUT + ceil(count / _READ_TOGETHER) * _WAIT
 
 
-def _moved(s: Attention, a: AttentionKernel, seen: Sequence[int], at: At) -> float:
-    """Bytes: queries, as many results, and once the keys and values that are seen."""
+def _moved(s: Attention, a: AttentionKernel, seen: Sequence[int], tiling: AttentionTiling, target: Target, at: At) -> float:
+    """Bytes: queries, as many results, and once the keys and values that are seen; a share of them again for each further tile of a head, where the heads that
+    are worked on at a time have more than the L2 cache."""
     q, *others = (_read(o, a, at) for o in (a.q, a.k, a.v))
-    return 2 * q + sum(others) * min(1.0, sum(seen) * s.keys / at(a.keys.size))
+    heads = max(1, at(tiling.tiles(s)) // len(seen))
+    together = min(heads, target.multiprocessors * s.resident / len(seen))
+    again = _AGAIN[s.order == "even"] * (len(seen) - 1) if sum(others) * together / heads > _L2 else 0
+    return 2 * q + sum(others) * min(1.0, sum(seen) * s.keys / at(a.keys.size)) * (1 + again)
 
 
 def _read(o: Operand, a: AttentionKernel, at: At) -> int:

@@ -10,7 +10,7 @@ from inferno.schedule.attention.splitting_producer import can_cut
 from inferno.schedule.attention.support import elements, spanned
 from inferno.schedule.attention.tiling import tile_attention, transposed_operands
 from inferno.symbolic import bounds, ceildiv, product, reach
-from inferno.target import Target
+from inferno.target import RESERVED_SHARED, Target
 
 # Numbers of 32 bits a thread that scores, weights, sums and what is read for scores may take together, by the number of consumers (ptxas: 176
 # keys of 128 columns and 64 of 256 still have their place in 240 registers, 256 keys of 64 columns or 80 of 256 do not; 128 keys of 64 columns
@@ -19,7 +19,6 @@ _HELD = {1: 212, 2: 212, 3: 136}
 _HELD_BESIDE_CUTS = {1: 212, 2: 164}  # and registers for numbers that a producer cuts
 _HELD_OF_TWO = 112  # where two blocks share a multiprocessor
 _BESIDE_PRODUCTS = 60  # of which products are made, by the warps that have keys of their own
-_RESERVED = 1024  # bytes of shared memory that each block has for the driver
 _DRAWN = 8  # what random numbers are computed in: 128 keys of 64 columns are spilt with three consumers
 _WEIGHTING = 2  # times, what is read for weights, which waits until softmax is done: at once ptxas spills 128 keys of 64 columns beside a mask
 _MOST_SPLITS = 255  # that can be counted
@@ -74,7 +73,7 @@ def _can_share(s: Attention, a: AttentionKernel) -> bool:
 def _has_room(s: Attention, a: AttentionKernel, target: Target) -> bool:
     """Whether shared memory has room for so many blocks, and a thread registers for what it holds."""
     most = _HELD[s.consumers] if not s.cut else _HELD_OF_TWO if s.resident == 2 else _HELD_BESIDE_CUTS[s.consumers]
-    room = target.shared if s.resident == 1 else (target.shared - _RESERVED * (s.resident - 1)) // s.resident
+    room = target.shared if s.resident == 1 else (target.shared - RESERVED_SHARED * (s.resident - 1)) // s.resident
     return held(s, a) <= most and s.stages >= (2 if s.pieces == 1 else 1) and s.shared(a.depth.size, a.width.size).total <= room
 
 
