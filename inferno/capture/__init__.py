@@ -7,7 +7,7 @@ Start with ``capture``, which drives torch.export, and ``decompose``.
 * Mutation and memory that tensors share: ``functionalise``, ``written_inputs``, ``views``, ``aliases``, ``part_views``,
   ``overlapping_writes``.
 * Operations that torch-mlir lacks or gets wrong, in terms of others; ``normalise`` brings what is left into the form that it
-  imports: ``decompose`` (on ``operation_kinds``), ``run_decompositions``, ``decompositions``.
+  imports: ``decompose`` (on ``operation_kinds``, ``size_nodes``), ``run_decompositions``, ``decompositions``.
 * Which operations run in eager, and how a graph is cut there: ``partition``, ``refusal``, ``eager_errors``,
   ``library_faster``, ``sink``, ``recompute_pointwise``, ``assertions``.
 * Training: ``rematerialise``, ``trained_attention``, ``attention_by_hand``, ``scored_attention``, ``kept_orders``.

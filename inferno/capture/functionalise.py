@@ -18,6 +18,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
+from inferno.capture.orders import expression
+
 aten = torch.ops.aten
 
 
@@ -152,12 +154,12 @@ class _Functional:
         """Whether the operation gives the target's shape and dtype, which in place it does in any case."""
         values = lambda n: n.meta["val"]  # noqa: E731
         args, kwargs = map_arg(node.args, values), map_arg(node.kwargs, values)
-        key = operation, *((str(a), str(type(a))) if not isinstance(a, Tensor) else (a.dtype, a.shape, a.stride()) for a in (*args, *kwargs.values()))
+        key = operation, *((str(a), str(type(a))) if not isinstance(a, Tensor) else (a.dtype, _sizes(a), _strides(a)) for a in (*args, *kwargs.values()))
         if key not in self._results:
             wanted = node.args[0].meta["val"]
             with torch.no_grad(), wanted.fake_mode:
                 found = operation(*args, **kwargs)
-            self._results[key] = found.shape == wanted.shape and found.dtype == wanted.dtype and found.device == wanted.device
+            self._results[key] = _sizes(found) == _sizes(wanted) and found.dtype == wanted.dtype and found.device == wanted.device
         return self._results[key]
 
     def _scatter(self, view: Node, source: Node, value: Node) -> Node:
@@ -167,7 +169,7 @@ class _Functional:
             return value
         if target in _PARTS and not view.kwargs:
             return self._new.call_function(_PARTS[target], (self._value(source), value, *view.args[1:]))
-        if target in _SHAPES and view.meta["val"].numel() == source.meta["val"].numel():
+        if target in _SHAPES and expression(view.meta["val"].numel()) == expression(source.meta["val"].numel()):
             return self._new.call_function(aten.view.default, (value, shape))
         if target is aten.unsqueeze.default:
             return self._new.call_function(aten.squeeze.dim, (value, view.args[1]))
@@ -230,7 +232,16 @@ def _memory(node: Any) -> int | None:
 
 
 def _lies_like(value: Tensor, other: Tensor) -> bool:
-    return value.shape == other.shape and value.stride() == other.stride() and value.storage_offset() == other.storage_offset() and value.dtype == other.dtype
+    return all(of(value) == of(other) for of in (_sizes, _strides)) and value.dtype == other.dtype
+
+
+def _sizes(value: Tensor) -> tuple:
+    return tuple(map(expression, value.shape))
+
+
+def _strides(value: Tensor) -> tuple:
+    """Where in its memory a tensor begins, and its strides."""
+    return expression(value.storage_offset()), *map(expression, value.stride())
 
 
 def _alone(value: FakeTensor) -> Tensor:

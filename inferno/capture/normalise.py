@@ -134,7 +134,8 @@ def _reshape_flat(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
         flat = source
         if old.dim() > 1:
             flat = graph.call_function(prims.collapse.default, (source, 0, old.dim() - 1))
-            flat.meta = value_meta(node, old.reshape(-1))
+            with old.fake_mode:  # a reshape would ask how it lies in memory, which takes 10 ms where sizes vary
+                flat.meta = value_meta(node, torch.empty((old.numel(),), dtype=old.dtype, device=old.device))
         if value.dim() > 1:
             sizes = [s if isinstance(s, int) else _integer(graph, node, i) for i, s in enumerate(value.shape)]
             made = graph.call_function(aten.unflatten.int, (flat, 0, sizes))

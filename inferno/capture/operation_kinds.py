@@ -1,4 +1,7 @@
-"""The kinds of operations of a captured program: one kind is an operation with its arguments, each tensor by its shape, strides, dtype and device."""
+"""The kinds of operations of a captured program: one kind is an operation with its arguments, each tensor by its shape, strides, dtype and device.
+
+Sizes that vary are expressions of symbols there, and so are numbers that are computed of them.
+"""
 
 from dataclasses import dataclass
 from operator import getitem
@@ -10,8 +13,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, OutputKind, TensorArgument
 from torch.fx import Graph, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._pytree import tree_leaves
 
+from inferno.capture.orders import expression
 from inferno.capture.refusal import CHECKS
+from inferno.capture.size_nodes import VARYING, is_number
 from inferno.capture.views import is_whole
 
 
@@ -21,7 +28,7 @@ class Unequal(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """An operation and its arguments, in which a tensor is the number of its place among ``inputs``.  Equal by ``key``."""
+    """An operation and its arguments, in which a tensor, or a number that varies, is the number of its place among ``inputs``.  Equal by ``key``."""
 
     key: tuple
     node: Node
@@ -35,16 +42,17 @@ class Kind:
 
 
 def check_functional(program: ExportedProgram) -> None:
-    """Unequal for a program that is not a function from tensors to tensors, each of memory of its own or a part of another one."""
+    """Unequal for a program that is not a function from tensors to tensors, each of memory of its own or a part of another one, whose sizes its inputs tell."""
     signature = program.graph_signature
     if any(not isinstance(s.arg, (TensorArgument, ConstantArgument)) for s in signature.input_specs):
         raise Unequal
     if any(s.kind is not OutputKind.USER_OUTPUT or not isinstance(s.arg, (TensorArgument, ConstantArgument)) for s in signature.output_specs):
         raise Unequal
-    if program.range_constraints:
-        raise Unequal
     for node in program.graph.nodes:
-        if node.op == "placeholder" or node.op == "output" or node.target is getitem:
+        value = node.meta.get("val")
+        if any(map(_depends_on_data, tree_leaves(value))):
+            raise Unequal
+        if node.op in ("placeholder", "output") or node.target is getitem or (node.op == "call_function" and is_number(value)):
             continue
         if node.op != "call_function" or not isinstance(node.target, OpOverload) or _counts(node):
             raise Unequal
@@ -53,8 +61,20 @@ def check_functional(program: ExportedProgram) -> None:
         if not is_plain(value):
             raise Unequal
         together.setdefault(value.untyped_storage()._cdata, []).append(value)
-    if any(len(group) > 1 and not any(map(is_whole, group)) for group in together.values()):
+    if any(len(group) > 1 and not any(is_static(v) and is_whole(v) for v in group) for group in together.values()):
         raise Unequal  # it is in the decomposed graph that there is what they are parts of
+
+
+def _depends_on_data(value: Any) -> bool:
+    """Whether a number, or a size of a tensor, is not told by the arguments of a call."""
+    return isinstance(value, (torch.Tensor, *VARYING)) and not is_static(value) and bool(free_unbacked_symbols(value))
+
+
+def count_assumptions(graph: Graph) -> int:
+    """How much is assumed of the sizes of a program that its graph asserts, or has to."""
+    values = (v for n in graph.nodes if n.op == "placeholder" for v in tree_leaves(n.meta.get("val")))
+    environments = {v.fake_mode.shape_env for v in values if isinstance(v, FakeTensor)}
+    return sum(e.num_deferred_runtime_asserts for e in environments if e is not None)
 
 
 # What says of a norm that it takes the mean and variance of its input, and writes them to the running ones: which its schema does not say.
@@ -68,11 +88,20 @@ def _counts(node: Node) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a node's value is a tensor of which everything is known."""
-    return (
-        type(value) is FakeTensor and value.layout is torch.strided and not value.is_conj() and not value.is_neg()
-        and all(type(n) is int for n in (*value.shape, *value.stride(), value.storage_offset()))
-    )
+    """Whether a node's value is a tensor of which everything is known but sizes that vary."""
+    return type(value) is FakeTensor and value.layout is torch.strided and not value.is_conj() and not value.is_neg()
+
+
+def is_static(value: Any) -> bool:
+    """Whether it is a tensor of which no size varies."""
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided and all(type(n) is int for n in _numbers(value))
+
+
+def _numbers(value: torch.Tensor) -> tuple:
+    return (*value.shape, *value.stride(), value.storage_offset())
+
+
+_CHECKS = {*CHECKS, torch.ops.aten._assert_scalar.default}
 
 
 def kinds_of(graph: Graph) -> dict[Node, Kind]:
@@ -80,10 +109,10 @@ def kinds_of(graph: Graph) -> dict[Node, Kind]:
     known: dict[Kind, Kind] = {}
     kinds = {}
     for node in graph.nodes:
-        if node.op == "call_function" and node.target is not getitem and node.target not in CHECKS:
+        if node.op == "call_function" and node.target is not getitem and node.target not in _CHECKS and not is_number(node.meta.get("val")):
             inputs: dict[Node, int] = {}
             placed = "strided" in str(node.target)  # what asks where in memory a tensor begins: tokens that a loop takes one by one begin anywhere
-            key = node.target, _describe(node.args, inputs), _describe(node.kwargs, inputs), tuple(_tensor(n, placed) for n in inputs), read_results(node)
+            key = node.target, _describe(node.args, inputs), _describe(node.kwargs, inputs), tuple(_input(n, placed) for n in inputs), read_results(node)
             kind = Kind(key, node, tuple(inputs))
             kinds[node] = known.setdefault(kind, kind)
     return kinds
@@ -109,8 +138,11 @@ def _describe(value: Any, inputs: dict[Node, int]) -> Any:
     raise Unequal
 
 
-def _tensor(node: Node, placed: bool) -> tuple:
+def _input(node: Node, placed: bool) -> tuple:
     value = node.meta.get("val")
+    if isinstance(value, VARYING):
+        return type(value), value.node.expr
     if not is_plain(value):
         raise Unequal
-    return value.dtype, value.device, tuple(value.shape), value.stride(), value.storage_offset() if placed else 0, value.requires_grad
+    offset = value.storage_offset() if placed else 0
+    return value.dtype, value.device, *(tuple(map(expression, n)) for n in (value.shape, value.stride(), (offset,))), value.requires_grad

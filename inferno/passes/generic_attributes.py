@@ -1,4 +1,4 @@
-"""What the attributes of ``linalg.generic`` say.  A program's operations have few different ones, of which hundreds of questions are asked."""
+"""What attributes say, those of ``linalg.generic`` above all.  A program's operations have few different ones, of which hundreds of questions are asked."""
 
 import functools
 import threading
@@ -30,7 +30,7 @@ def attributes_read_once() -> Iterator[None]:
         _known.found = before
 
 
-def _once(read: Callable[..., Any]) -> Callable[..., Any]:
+def read_once(read: Callable[..., Any]) -> Callable[..., Any]:
     """A function of attributes, and of numbers, whose result nobody changes."""
 
     @functools.wraps(read)
@@ -46,13 +46,13 @@ def _once(read: Callable[..., Any]) -> Callable[..., Any]:
     return ask
 
 
-@_once
+@read_once
 def maps_of(indexing: ir.ArrayAttr) -> tuple[ir.AffineMap, ...]:
     """The indexing maps, of the operands in order."""
     return tuple(m.value for m in indexing)
 
 
-@_once
+@read_once
 def alone(indexing: ir.ArrayAttr) -> tuple[tuple[int | None, ...], ...]:
     """``loops_of_map`` of each."""
     return tuple(map(loops_of_map, maps_of(indexing)))
@@ -63,7 +63,7 @@ def loops_of_map(map_: ir.AffineMap) -> tuple[int | None, ...]:
     return tuple(ir.AffineDimExpr(e).position if isinstance(e, ir.AffineDimExpr) else None for e in map_.results)
 
 
-@_once
+@read_once
 def kinds_of(iterators: ir.ArrayAttr) -> tuple[str, ...]:
     """``PARALLEL`` or ``REDUCTION`` for each loop."""
     return tuple(map(_text, iterators))
@@ -75,7 +75,7 @@ def _text(kind: ir.Attribute) -> str:
     return str(kind)
 
 
-@_once
+@read_once
 def writes_once(iterators: ir.ArrayAttr, indexing: ir.ArrayAttr, inputs: int) -> bool:
     """Whether all loops are parallel, and the maps of what is behind the inputs permutations."""
     return all(k == PARALLEL for k in kinds_of(iterators)) and all(m.is_permutation for m in maps_of(indexing)[inputs:])

@@ -77,7 +77,7 @@ def is_reduction(op: ir.Operation | None) -> bool:
 
 def knows_sizes(op: ir.Operation) -> bool:
     """Whether every tensor that the operation takes or makes has sizes that are known, as numbers or expressions of symbols."""
-    values = [*op.operands, *op.results]
+    values = [*op.operands, *(() if op.name.startswith("linalg.") else op.results)]  # linalg's results have the sizes of operands
     tensors = [v for v, t in zip(values, [v.type for v in values]) if isinstance(t, ir.RankedTensorType) and not t.has_static_shape]
     try:
         for v in tensors:

@@ -71,10 +71,10 @@ class _Cut:
 
 def _cuts(maker: ir.Operation) -> list[_Cut]:
     """The slices that read an operation's result; none where anything else does, or one takes no parts of it."""
-    if not is_elementwise(maker) or len(maker.results) != 1 or dims(maps(maker)[-1]) is None or ended_contraction(maker, reshaped=True) is not None:
+    if not is_elementwise(maker) or len(maker.results) != 1 or dims(maps(maker)[-1]) is None:
         return []
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(maker) for e in m.results)
-    if not simple or not all(t.has_static_shape for t in map(type_of, maker.operands) if t is not None) or product_of(maker) is not None:
+    if not simple or not all(t.has_static_shape for t in map(type_of, maker.operands) if t is not None):
         return []
     found: list[_Cut] = []
     pending = [(user, ()) for user in users(maker.results[0])]
@@ -87,7 +87,8 @@ def _cuts(maker: ir.Operation) -> list[_Cut]:
         if taken is None or 0 in user.results[0].type.shape:
             return []
         found.append(_Cut(user, views, _before(views, taken)))
-    return found if not pending else []
+    # What takes longest to find out is asked of what slices read, which is little.
+    return found if found and not pending and ended_contraction(maker, reshaped=True) is None and product_of(maker) is None else []
 
 
 def _before(views: tuple[ir.Operation, ...], taken: list[Part]) -> tuple[list[Part], ...] | None:

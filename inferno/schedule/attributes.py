@@ -10,6 +10,7 @@ from typing import Any
 
 from inferno.errors import PassError
 from inferno.mlir import ir
+from inferno.passes.generic_attributes import read_once
 
 ATTRIBUTE = "inferno.schedule"
 
@@ -96,6 +97,7 @@ def to_attribute(schedule: Any) -> ir.DictAttr:
     return ir.DictAttr.get(entries)
 
 
+@read_once
 def from_attribute(attribute: ir.Attribute) -> Any:
     """The schedule that ``attribute`` stands for; PassError names a generator or knob that does not exist."""
     values: dict[str, Any] = {}

@@ -177,9 +177,53 @@ def test_composite_operations_that_devices_have_kernels_for():
     assert '"torch.aten.silu_backward"' not in capture(gradient, (x,)).text
 
 
-def test_sizes_that_vary_are_decomposed_as_a_whole():
-    sizes = {"x": {0: torch.export.Dim("n", min=2, max=64)}}
-    assert decompose_kinds(export_model(lambda x: x * 2, (torch.randn(4, 6),), dynamic_shapes=sizes).program, table()) is None
+def operations(captured):
+    """The operations of the ``torch`` stage in the order of their text, without the names of values: sizes may be read in other places."""
+    lines = (re.sub(r"%\w+|#loc\d*|loc\(.*\)", "", line) for line in text(captured).splitlines())
+    return sorted(line for line in lines if "torch." in line and "size.int" not in line and "constant.int" not in line)
+
+
+def halves_written(x):
+    y = x.clone()
+    y[1:].add_(1)
+    return torch.nn.functional.relu(y, inplace=True), x.shape[1] * y.flatten()
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("function", [
+    lambda x: torch.softmax(x * 2, -1) + x.mean(1, keepdim=True) * x.shape[0] ** -0.5,
+    lambda x: torch.cat([x.flatten(0, 1) @ torch.ones(6, 5), x[1:].reshape(-1, 6)[:, :5]]),
+    lambda x: torch.nn.functional.interpolate(x[None], scale_factor=1.5, mode="nearest").sum((0, 1)),
+    lambda x: torch.nn.functional.pad(x, (0, 0, 0, -x.shape[1] % 4)).unflatten(1, (-1, 4)).sum(2),
+    lambda x: torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True),
+    lambda x: (x.sum(0) + torch.arange(x.shape[1])[:, None], x.repeat(2, 1, 1).var((0, 1)), torch.nn.functional.group_norm(x.mT, 2)),
+    halves_written,
+], ids=["rows", "flat", "resized", "windows", "attention", "several", "written"])
+def test_sizes_that_vary(function):
+    sizes = ({0: torch.export.Dim("n", min=2, max=64), 1: torch.export.Dim("m", min=2, max=64)},)
+    exported = [export_model(function, (torch.randn(8, 12, 6),), dynamic_shapes=sizes) for _ in range(2)]  # what is assumed while one is traced, it knows
+    first, whole = exported[0].capture(), exported[1].capture(exact=True)
+    assert whole.exact and not first.exact and operations(first) == operations(whole)
+    for part in ("arguments", "results", "outputs", "views", "leaves", "guards"):
+        assert str(getattr(first.signature, part)) == str(getattr(whole.signature, part))
+
+
+def test_sizes_that_vary_are_not_those_of_another_program(decomposed):
+    for most in (64, 128):
+        sizes = {"x": {0: torch.export.Dim("n", min=2, max=most)}}
+        assert not capture(lambda x: x.softmax(-1), (torch.randn(4, 6),), dynamic_shapes=sizes).exact
+    assert len(decomposed) == 2
+
+
+def test_sizes_of_the_data_are_decomposed_as_a_whole():
+    assert decompose_kinds(export_model(lambda x, i: x * i.max().item(), (torch.randn(4, 6), torch.arange(3))).program, table()) is None
+
+
+def test_sizes_of_which_no_input_tells_all_symbols():
+    """The sizes of what is read are multiples of a symbol, which is none of them."""
+    sizes = ({0: 2 * torch.export.Dim("n", min=2, max=64)},)
+    captured = capture(lambda x: x.relu().flatten().sum(), (torch.randn(8, 6),), dynamic_shapes=sizes)
+    assert "torch.aten.sum" in captured.text
 
 
 def test_written_buffers_are_decomposed_as_a_whole():
@@ -211,8 +255,8 @@ def test_an_operation_of_which_another_dtype_would_be_made(monkeypatch, caplog):
 def test_a_program_of_which_another_dtype_would_be_made(monkeypatch):
     known = {**table(), torch.ops.aten.tanh.default: _as_float64}
     monkeypatch.setattr(importlib.import_module("inferno.capture.capture"), "table", lambda: known)
-    with pytest.raises(inferno.CaptureError, match=r"tanh would become float64\[\?, 6\] on cpu, where it is float32\[\?, 6\] on cpu"):
-        capture(lambda x: x.tanh(), (torch.randn(4, 6),), dynamic_shapes={"x": {0: torch.export.Dim("n", min=2, max=64)}})
+    with pytest.raises(inferno.CaptureError, match=r"getitem would become float64\[\?, 3\] on cpu, where it is float32\[\?, 3\] on cpu"):
+        capture(lambda x: x.tanh().split(3, 1), (torch.randn(4, 6),), dynamic_shapes={"x": {0: torch.export.Dim("n", min=2, max=64)}})
 
 
 def test_results_that_nobody_reads_may_be_others():

@@ -87,10 +87,15 @@ def _merge(name: str, parts: list[func.FuncOp]) -> None:
             if symbol not in held:
                 held[symbol] = op
                 block.append(op.detach_from_parent())
-            elif str(op) != str(held[symbol]):
+            elif _text(op) != _text(held[symbol]):
                 raise CompileError(f"@{name}: two kernels have different @{symbol}")
         other.erase()
     into.attributes["sym_name"] = ir.StringAttr.get(f"{name}_gpu")
+
+
+def _text(op: ir.Operation) -> str:
+    """What an operation says, whatever is around it: names for its types and attributes would be looked for in all of the module."""
+    return op.get_asm(use_local_scope=True, assume_verified=True)
 
 
 def _inline(part: func.FuncOp, arguments: list[ir.Value], times: Int, name: str) -> None:

@@ -4,6 +4,7 @@ Schedules are compared at points, which are values of the symbols; the ranges ar
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from math import inf
 from typing import Any, ClassVar
 
@@ -87,7 +88,13 @@ def in_range(symbol: Symbol, value: int) -> int:
 
 def at_point(point: Point) -> Callable[[Int], int]:
     """How large a size is at a point; symbols that it does not name, as of an image of which some places are read, are the example's."""
-    return lambda size: evaluate(size, lambda symbol: point.get(symbol, max(symbol.hint, 1)))
+    return _at(tuple(point.items()))
+
+
+@lru_cache(256)  # one function for a point, with which estimates are kept
+def _at(point: tuple[tuple[Symbol, int], ...]) -> Callable[[Int], int]:
+    known = dict(point)
+    return cache(lambda size: evaluate(size, lambda symbol: known.get(symbol, max(symbol.hint, 1))))
 
 
 def cover(size: Int, spans: Sequence[Span], table: Callable[[Point, int], Table], kernels: int = _KERNELS, gain: float | None = None) -> Any | None:

@@ -115,17 +115,24 @@ def _candidates(c: Contraction, target: Target, at: At, most: int | None) -> lis
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite, offset=True)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
-        for s, share in _tried(c, tiling, width, target, at, most):
-            if s.split > 1 and not splits(s, tiling, width, target, at):
-                continue
-            s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, tiling), inside=lies_inside(s, c, tiling))
-            if not shares(s, tiling):
-                continue
-            s = fit(_with_raw_slots(with_few_terms(s, c, tiling, at), tiling), c, tiling, target)
-            if s is not None:
-                found.append((estimate(s, share, c, tiling, target, at), s))
+        made = (_finished(c, s, share, rewrite, target, at) for s, share in _tried(c, tiling, width, target, at, most))
+        found += [m for m in made if m is not None]
     mine = [*by_registers(c, target, at)]  # faster than tiles that are transposed in shared memory, which take longer than estimated
     return [*(x for x in found if not (mine and x[1].rewrite)), *_exchanged(c, target, at), *mine]
+
+
+@kept_with
+def _finished(c: Contraction, s: Wgmma, share: float, rewrite: bool, target: Target, at: At) -> tuple[float, Wgmma] | None:
+    """A schedule with what follows from the kernel, and its estimate; None where the kernel cannot have it.  Few are tried anew where ``most`` is another."""
+    width = element_bytes(c.lhs.element)
+    tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite, offset=True)
+    if s.split > 1 and not splits(s, tiling, width, target, at):
+        return None
+    s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, tiling), inside=lies_inside(s, c, tiling))
+    if not shares(s, tiling):
+        return None
+    s = fit(_with_raw_slots(with_few_terms(s, c, tiling, at), tiling), c, tiling, target)
+    return None if s is None else (estimate(s, share, c, tiling, target, at), s)
 
 
 def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, most: int | None) -> Iterator[tuple[Wgmma, float]]:

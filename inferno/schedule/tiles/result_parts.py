@@ -86,19 +86,26 @@ def _together(c: Contraction, schedule: Any, widest: int) -> int:
 
 def written_in_lines(c: Contraction, tiling: Axes, schedule: Any) -> frozenset[int]:
     """The destinations, by number, of which warps write lines: of 16 bits, where none is staged, and parts have 32 or 64 columns."""
-    width = columns_together(c, tiling, schedule)
-    if schedule.generator not in ("wgmma", "dual", "grouped") or schedule.swapped or store_maps(c, tiling, schedule):
-        return frozenset()
-    if schedule.by_threads or schedule.line or not {width, schedule.tile_n % width} <= {0, 32, 64}:
+    return frozenset() if not _may_write_lines(schedule) or store_maps(c, tiling, schedule) else _unstaged_lines(c, tiling, schedule)
+
+
+def _may_write_lines(schedule: Any) -> bool:
+    return schedule.generator in ("wgmma", "dual", "grouped") and not (schedule.swapped or schedule.by_threads or schedule.line)
+
+
+def _unstaged_lines(c: Contraction, tiling: Axes, schedule: Any) -> frozenset[int]:
+    width = min(schedule.tile_n, ROW // 2)  # ``columns_together``
+    if not {width, schedule.tile_n % width} <= {0, 32, 64}:
         return frozenset()
     return frozenset(i for i, d in enumerate(c.destinations) if _has_lines(tiling, d.access))
 
 
 def written_by_element(c: Contraction, tiling: Axes, schedule: Any) -> int:
     """How many results lie so that warps could write lines, but are written two elements at a time, since parts have other numbers of columns."""
-    if schedule.generator not in ("wgmma", "dual", "grouped") or schedule.swapped or schedule.by_threads or schedule.line:
+    if not _may_write_lines(schedule):
         return 0
-    staged, lines = store_maps(c, tiling, schedule), written_in_lines(c, tiling, schedule)
+    staged = store_maps(c, tiling, schedule)
+    lines = frozenset() if staged else _unstaged_lines(c, tiling, schedule)
     return sum(i not in staged and i not in lines and _has_lines(tiling, d.access) for i, d in enumerate(c.destinations))
 
 

@@ -84,10 +84,12 @@ class Axes:
     def positions(self) -> Int:
         return product(a.size for a in self.grid)
 
+    @kept_with
     def tiles(self, tile_m: int, tile_n: int) -> Int:
         """Tiles of so many results."""
         return self.positions * ceildiv(self.m.size, tile_m) * ceildiv(self.n.size, tile_n)
 
+    @kept_with
     def k_steps(self, depth: int) -> Int:
         """Tiles along k, each ``depth`` deep."""
         return product(a.size for a in self.steps) * ceildiv(self.k.size, depth)
