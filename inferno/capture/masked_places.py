@@ -5,6 +5,7 @@ wholes for what is written (``decompositions/masks.py``), and for what is picked
 """
 
 import operator
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -15,7 +16,8 @@ from inferno.capture.overlapping_writes import memory, written
 
 aten = torch.ops.aten
 _COLUMNS = aten.where.default, aten.nonzero_numpy.default  # which give each dimension's places by themselves
-_PLACES = (*_COLUMNS, aten.nonzero.default)
+_PLACES = (*_COLUMNS, aten.nonzero.default, aten.argwhere.default)
+_TURNS = aten.t.default, aten.numpy_T.default, aten.mT.default, aten.transpose.int, aten.permute.default  # of a matrix that argwhere gives
 _PICKS = aten.index.Tensor, aten.index_select.default
 _PUTS = aten.index_put_.default, aten.index_put.default
 _FILLS = aten.index_fill_.int_Scalar, aten.index_fill.int_Scalar
@@ -28,30 +30,35 @@ def index_by_masks(graph: Graph) -> None:
         value = source.meta.get("val")
         if not isinstance(value, Tensor) or not value.dim() or any(type(n) is not int for n in value.shape):
             continue
-        columns = _columns(node, value.dim())
+        columns, between = _columns(node, value.dim())
         users = sorted({user for column in columns for user in column.users if _masked(user, columns, value.shape) is not None})
         if users:
             mask = _mask(graph, node, users[-1])
             for user in users:
                 _replace(graph, user, columns, mask)
-            _count(graph, node, columns, mask)
+            _count(graph, [node, *between], columns, mask)
 
 
-def _columns(places: Node, rank: int) -> dict[Node, int]:
-    """The nodes that are the places along each of a mask's dimensions."""
-    found, todo = {}, list(places.users)
+def _columns(places: Node, rank: int) -> tuple[dict[Node, int], list[Node]]:
+    """The nodes that are the places along each of a mask's dimensions, and those between ``places`` and them."""
+    found, between, todo = {}, [], list(places.users)
     while todo:
         node = todo.pop()
+        along = 1 if node.args[0] is places else 0  # a turned matrix has the dimensions in front
         if places.target in _COLUMNS:
             if node.target is operator.getitem:
                 found[node] = node.args[1] % rank
-        elif node.target is aten.select.int and node.args[1] in (1, -1):
+        elif node.target is aten.select.int and node.args[1] % 2 == along:
             found[node] = node.args[2] % rank
-        elif node.target is aten.unbind.int and len(node.args) == 2 and node.args[1] in (1, -1):
+        elif node.target is aten.unbind.int and (node.args[1] if len(node.args) > 1 else 0) % 2 == along:
+            between.append(node)
             found.update((n, n.args[1]) for n in node.users)
-        elif rank == 1 and _drops_last(node):
+        elif along and node.target in _TURNS:
+            between.append(node)
+            todo += node.users
+        elif along and rank == 1 and _drops_last(node):
             found[node] = 0
-    return found
+    return found, between
 
 
 def _drops_last(node: Node) -> bool:
@@ -63,7 +70,7 @@ def _drops_last(node: Node) -> bool:
 
 def _masked(user: Node, columns: dict[Node, int], shape: torch.Size) -> list[Node | None] | None:
     """The places of what a node picks or writes, up to the mask's; None where they are not all of one mask's, and no others."""
-    if user.target is aten.index.Tensor or (user.target in _PUTS and len(user.args) == 3 and not user.kwargs):
+    if user.target is aten.index.Tensor or (user.target in _PUTS and not user.kwargs):
         entries = list(user.args[1])
         while entries and entries[-1] is None:
             entries.pop()
@@ -110,15 +117,13 @@ def _replace(graph: Graph, user: Node, columns: dict[Node, int], mask: Node) -> 
         user.args = (user.args[0], entries, *user.args[2:])
 
 
-def _count(graph: Graph, places: Node, columns: dict[Node, int], mask: Node) -> None:
+def _count(graph: Graph, places: Sequence[Node], columns: dict[Node, int], mask: Node) -> None:
     """What else is asked of the places, if it is only how many there are, is asked of what the mask picks of itself; then they are not needed."""
-    sizes: dict[Node, None] = {}
-    for node in (places, *columns):
-        for user in node.users:
-            if user.target is aten.sym_size.int and user.args[1] == 0:
-                sizes[user] = None
-            elif user not in columns and user.users and any(u not in columns for u in user.users):
-                return
+    own, sizes = {*places, *columns}, []
+    for user in [u for node in own for u in node.users if u not in own]:
+        if user.target is not aten.sym_size.int or (user.args[1] != 0 and user.args[0] not in columns) or user.args[0] in places[1:]:
+            return
+        sizes.append(user)
     if sizes:
         column, first = next(iter(columns)), min(sizes)
         with graph.inserting_before(first):
@@ -129,7 +134,5 @@ def _count(graph: Graph, places: Node, columns: dict[Node, int], mask: Node) -> 
         for node in sizes:
             node.replace_all_uses_with(size)
             graph.erase_node(node)
-    unused = sorted({*columns, *(u for c in places.users for u in (c, *c.users)), places}, reverse=True)
-    for node in unused:
-        if not node.users and node.op != "output":
-            graph.erase_node(node)
+    for node in sorted(own, reverse=True):
+        graph.erase_node(node)

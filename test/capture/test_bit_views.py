@@ -53,6 +53,15 @@ def test_int4_weights():
     assert not inferno.compile(model, args, target="sm_90a", fallback=False).explain().fallbacks
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_pairs_as_complex_numbers(dtype):
+    def model(x, turn):
+        turned = x.view(x.dtype.to_complex()) * turn
+        return turned.view(x.dtype), (turned * turned.conj()).real
+
+    assert_right(model, (torch.randn(3, 8, dtype=dtype), torch.polar(torch.ones(4, dtype=dtype), torch.arange(4, dtype=dtype))), target="cpu")
+
+
 def test_writes_through_a_view():
     def model(x):
         x = x * 1

@@ -9,7 +9,7 @@ X, Y = torch.arange(-30.0, 30).reshape(5, 4, 3), torch.arange(60.0).reshape(5, 4
 
 def right(model, fallback=False):
     fast = inferno.compile(model, (X.clone(), Y.clone()), target="cpu", fallback=fallback)
-    for x, y in ((X, Y), (Y, X), (-X.abs() - 1, Y)):  # the last one picks nothing
+    for x, y in ((X, Y), (Y, X), (-X.abs() - 1, Y)):  # of the last one nothing is picked that is positive
         ours, eager = (x.clone(), y.clone()), (x.clone(), y.clone())
         for found, expected in zip((*fast(*ours), *ours), (*model(*eager), *eager), strict=True):
             torch.testing.assert_close(found, expected, equal_nan=True)
@@ -26,6 +26,8 @@ def test_writes():
         y[:, torch.where(x[0, :, 1] > -20)[0]] = 2
         places = torch.nonzero(x[0])
         x[0, places[:, 0], places[:, 1]] = torch.tensor(3.0)
+        x[tuple(torch.argwhere(y > 0.9).t())] = 11
+        x.index_put_(torch.where(y < -0.9), torch.tensor(0.5), accumulate=True)
         a, b, c = mask.nonzero().unbind(1)
         x[a, b, c] = y[a, b, c] + 1
         return y.index_fill_(2, (x[0, 0] > 1).nonzero().flatten(), 5.0), mask
@@ -38,7 +40,8 @@ def test_sums_and_counts():
         places = torch.where(x > 0)
         loss = (x[places] - y[places]).pow(2).sum() / (places[0].shape[0] * 2)
         rows = (x[:, 1, 1] > 0).nonzero().view(-1)
-        return loss, x[places].mean(), y.index_select(0, rows).sum((0, 1))
+        best = x[tuple((y > 0.5).nonzero().T)].sum()
+        return loss, best, x[places].mean(), y.index_select(0, rows).sum((0, 1))
 
     right(model)
 

@@ -1,7 +1,8 @@
 """``x.view(dtype)``: the bits of numbers as those of others, as packed weights are read (four int8 in an int32, two int4 in a byte).
 
 Integers of a width have the same bits, and wrap around where they are converted.  Of another width several numbers become one, by shifts, or one several;
-the first is the lowest, as in memory.  Floats are integers of their width in between, which the import converts to by ``arith.bitcast``.
+the first is the lowest, as in memory.  A complex number is the pair of its parts.  Floats are integers of their width in between, which the import
+converts to by ``arith.bitcast``.
 """
 
 import torch
@@ -15,7 +16,11 @@ _WHOLE = torch.bool, torch.uint8, *_INTEGERS.values()
 
 
 def view_bits(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """``aten.view.dtype``; NotImplemented for complex numbers, and for what the import knows."""
+    """``aten.view.dtype``; NotImplemented for what the import knows."""
+    if x.dtype.is_complex and dtype == x.dtype.to_real():
+        return torch.view_as_real(x).flatten(-2)
+    if dtype.is_complex and x.dtype == dtype.to_real():
+        return torch.view_as_complex(x.unflatten(-1, (-1, 2)))
     if x.dtype == dtype or not {x.dtype, dtype} <= {*_FLOATS, *_WHOLE} or _is_cast(x.dtype, dtype):
         return NotImplemented
     bits = _as_integers(x)
