@@ -13,7 +13,7 @@ Start with ``capture``, which drives torch.export, and ``decompose``.
 * Training: ``rematerialise``, ``trained_attention``, ``attention_by_hand``, ``scored_attention``, ``kept_orders``.
 * Sizes that vary, and values that decide on sizes: ``symbols``, ``dynamic_shapes``, ``residues``, ``equal_sizes``,
   ``known_sizes``, ``known_values``, ``scalar_places``, ``scalar_reads``, ``masked_parts``, ``masked_functions``,
-  ``masked_puts``.
+  ``masked_places``, ``masked_puts``.
 * Random numbers: ``draws``, ``replace_draws``, ``random_state``.
 * Loops that Python has unrolled, as operations on whole tensors: ``roll_loops``, ``stack_windows``, ``batch_steps``,
   ``sums_of_products``.

@@ -17,6 +17,7 @@ from inferno.capture.autocast import State
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.known_values import KnownValues
 from inferno.capture.masked_parts import compute_wholes
+from inferno.capture.masked_places import index_by_masks
 from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap
 from inferno.capture.python_state import Change, same_programs
 from inferno.capture.random_state import RandomState
@@ -48,6 +49,7 @@ def export(
             remove_idle_dropout(program)
             unite_state(program)
             take_items(program.graph)
+            index_by_masks(program.graph)
             compute_wholes(program.graph)
             place_exported(program)
             name_outputs(program)

@@ -92,8 +92,8 @@ def _group(first: Node, mask: Node) -> _Group | None:
                 todo += [n for n in user.all_input_nodes if _is_counted(n)]
             else:
                 todo.append(user)
-    own = memory(mask)
-    changed = any(memory(n) == own for each in mask.graph.nodes for n in written(each))
+    own, begin = memory(mask), min(group.picked)
+    changed = any(memory(n) == own for each in mask.graph.nodes if each > begin for n in written(each))
     if any(map(masked_functions.views_rows, group.picked)) and any(any(True for _ in written(n)) for n in group.picked):
         return None
     return None if changed or not all(map(_is_changed_last, group.picked)) else group

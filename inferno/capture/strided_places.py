@@ -6,6 +6,7 @@ stays a view of what it is a view of.
 
 import functools
 import operator
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -49,7 +50,12 @@ def _made(node: Node) -> Node | None:
 
 def memory_order(value: Tensor) -> list[int]:
     """The dimensions in their order in memory."""
-    return sorted(range(value.dim()), key=lambda i: (value.stride(i), value.shape[i] != 1), reverse=True)
+    return order_of(value.shape, value.stride())
+
+
+def order_of(size: Sequence[int], stride: Sequence[int]) -> list[int]:
+    """The same of a tensor of this size and these strides."""
+    return sorted(range(len(size)), key=lambda i: (stride[i], size[i] != 1), reverse=True)
 
 
 def is_dense(value: Tensor) -> bool:

@@ -58,6 +58,7 @@ _SUMMARIES = (
         "expand-groups": "Give padding and epilogues of grouped convolutions the groups' dimension.",
         "refine-reshapes": "Split the loops of elementwise operations into the common refinement of the shapes between them.",
         "fold-fills": "Rewrite products with constant-filled factors as row sums.",
+        "fold-scans": "Rewrite running sums of one number as maps.",
         "trim-results": "Compute only the part of a product, norm or softmax that is read.",
         "merge-scales": "Multiply two per-channel scales with each other instead of one after the other.",
         "move-factors": "Move a power of two from a contraction's operand to its result.",

@@ -2,8 +2,8 @@
 
 ``x @ zeros`` has the same number in all columns, the sum over each row of ``x`` times zero, which is NaN where ``x`` is not finite.  So that is computed
 for each row alone, and who reads the product reads it there.  So is a product with one row that is repeated, as of the token that asks for a summary.
-Of batches, or of a matrix that nothing else reads: zeros that a weight multiplies again later are a recurrent network's state, whose first step is like all
-others (``roll-steps``).
+Zeros are so of batches, or of a matrix that nothing else reads: what a weight multiplies again later is a recurrent network's state, whose first step is like
+all others (``roll-steps``).
 """
 
 from inferno.mlir import ir, linalg, owner, tensor, walk
@@ -14,7 +14,6 @@ from inferno.passes.generics import (
 )
 from inferno.passes.shapes import function_of, shape
 from inferno.passes.size_values import mixed
-from inferno.symbolic import hint, product
 
 
 def fold_fills(module: ir.Module) -> None:
@@ -50,9 +49,8 @@ def _fold(op: ir.Operation, kept: list[int], scalar: ir.Value | None = None) -> 
     if any(d not in used for d, kind in enumerate(kinds(op)) if kind != PARALLEL):
         return False
     batched = scalar is not None and any(d in used and kinds(op)[d] == PARALLEL for d in every[1 - kept[0]])
-    matrix = max((inputs(op)[i] for i in kept), key=lambda v: hint(product(shape(v))))
-    begins = scalar is None or owner(scalar).attributes["value"].value == 0  # a gradient begins with ones
-    if not batched and (used >= set(written) or (begins and use_count(matrix) > 1)):
+    begins = scalar is not None and owner(scalar).attributes["value"].value == 0  # a gradient begins with ones
+    if not batched and (used >= set(written) or (begins and use_count(inputs(op)[kept[0]]) > 1)):
         return False
     loops = sorted(used)
     names = renumber(loops, len(kinds(op)))

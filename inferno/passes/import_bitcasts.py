@@ -1,4 +1,4 @@
-"""Import ``x.view(dtype)`` of another kind of type as wide as the tensor's own, which torch-mlir only knows between integers."""
+"""Import ``x.view(dtype)`` of another kind of type as wide as the tensor's own, which torch-mlir has no lowering for."""
 
 from inferno.mlir import arith, ir, walk
 from inferno.passes.torch_tensors import element_name, replace_elementwise, replace_found
@@ -11,5 +11,6 @@ def import_bitcasts(module: ir.Module) -> None:
 
 
 def _is_bitcast(source: str, target: str) -> bool:
-    kinds = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}, {"si16": 16, "si32": 32, "si64": 64}
+    floats = {"f8E4M3FN": 8, "f8E5M2": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+    kinds = floats, {"si8": 8, "ui8": 8, "si16": 16, "si32": 32, "si64": 64}
     return any(a.get(source) == b.get(target, -1) for a, b in (kinds, kinds[::-1]))

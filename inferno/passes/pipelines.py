@@ -25,7 +25,7 @@ _FUSE = (
     "trim-results{windows=1}", "fold-wraps", "expand-patches",
     "choose-layouts", "stack-rows", "pad-channels",
     # Reshapes move out of the way of fusion: behind elementwise operations, or into the loops of a contraction.
-    "propagate-reshapes", _CLEAN, "fold-transposes", "expand-loops", "expand-groups", "refine-reshapes", _CLEAN, "fold-fills", "fold-transposes",
+    "propagate-reshapes", _CLEAN, "fold-transposes", "expand-loops", "expand-groups", "refine-reshapes", _CLEAN, "fold-fills", "fold-scans", "fold-transposes",
     # What is not needed is not computed; what frozen weights alone decide moves to @prepare.
     "trim-results", _CLEAN, "merge-scales", "move-factors", "split-frozen", "hoist-frozen",
     # Data movement (rolls, concatenations, paddings, writes to slices, poolings, gathers of rows) becomes elementwise, or goes to its readers.

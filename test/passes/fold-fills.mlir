@@ -153,3 +153,20 @@ func.func @cell(%w: tensor<7x5xf32>, %n: index {inferno.hint = 3 : i64, inferno.
   %p = linalg.matmul ins(%zeros, %w : tensor<?x7xf32>, tensor<7x5xf32>) outs(%start : tensor<?x5xf32>) -> tensor<?x5xf32>
   return %p : tensor<?x5xf32>
 }
+
+// -----
+
+// A state that begins with one learned row is multiplied once for all rows, by a weight that later steps multiply others by, too.
+// CHECK-LABEL: func.func @learned_state
+// CHECK: %[[ONCE:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%arg0, %arg1 : tensor<7xf32>, tensor<7x7xf32>) outs(%{{.*}} : tensor<7xf32>)
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]} ins(%[[ONCE]], %arg1
+// CHECK: return
+func.func @learned_state(%row: tensor<7xf32>, %w: tensor<7x7xf32>) -> tensor<3x7xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<3x7xf32>
+  %state = linalg.broadcast ins(%row : tensor<7xf32>) outs(%e0 : tensor<3x7xf32>) dimensions = [0]
+  %start = linalg.fill ins(%zero : f32) outs(%e0 : tensor<3x7xf32>) -> tensor<3x7xf32>
+  %p = linalg.matmul ins(%state, %w : tensor<3x7xf32>, tensor<7x7xf32>) outs(%start : tensor<3x7xf32>) -> tensor<3x7xf32>
+  %q = linalg.matmul ins(%p, %w : tensor<3x7xf32>, tensor<7x7xf32>) outs(%start : tensor<3x7xf32>) -> tensor<3x7xf32>
+  return %q : tensor<3x7xf32>
+}

@@ -18,3 +18,13 @@ func.func @wider(%x: !torch.vtensor<[4,6],f32>) -> !torch.vtensor<[4,3],f64> {
   %0 = torch.aten.view.dtype %x, %type : !torch.vtensor<[4,6],f32>, !torch.int -> !torch.vtensor<[4,3],f64>
   return %0 : !torch.vtensor<[4,3],f64>
 }
+
+// A byte of a float of 8 bits, whose sign a byte does not have.
+// CHECK-LABEL: @bytes
+// CHECK: arith.bitcast %{{.*}} : f8E4M3FN to i8
+// CHECK: torch_c.from_builtin_tensor {{.*}} -> !torch.vtensor<[4],ui8>
+func.func @bytes(%x: !torch.vtensor<[4],f8E4M3FN>) -> !torch.vtensor<[4],ui8> {
+  %type = torch.constant.int 0
+  %0 = torch.aten.view.dtype %x, %type : !torch.vtensor<[4],f8E4M3FN>, !torch.int -> !torch.vtensor<[4],ui8>
+  return %0 : !torch.vtensor<[4],ui8>
+}

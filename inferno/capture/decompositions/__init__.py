@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from inferno.capture.decompositions import (
-    adaptive_pooling, affine_grids, arithmetic, attention, average_gradients, bessel, bytes, complex_elementary, conversions, convolution_gradients,
-    cumulative, distance_gradients, division, embedding, errors, exponents, extrema, fast_paths, folding, fourier, fractional_pooling, gamma, grouped,
-    grouped_volumes, indexing, integers, large_windows, layered_pooling, lists, losses, masks, max_pooling, merged_groups, normalisation, ordering,
-    padding, pooled_gradients, pooling, precision, promotion, quantisation, ranges, recurrent_cells, reductions, registered, resampling, resize_gradients,
-    sampling, sampling_gradients, scalars, scattered_extremes, scattering, segments, selections, slices, small_matrices, spectra, transposed, triangular,
-    views, weight_norm, window_functions,
+    adaptive_pooling, affine_grids, arithmetic, attention, average_gradients, bessel, bit_views, bytes, complex_elementary, conversions,
+    convolution_gradients, cumulative, distance_gradients, division, embedding, errors, exponents, extrema, fast_paths, folding, fourier,
+    fractional_pooling, gamma, grouped, grouped_volumes, indexing, integers, large_windows, layered_pooling, lists, losses, masks, max_pooling,
+    merged_groups, normalisation, ordering, padding, pooled_gradients, pooling, precision, promotion, quantisation, ranges, recurrent_cells, reductions,
+    registered, resampling, resize_gradients, sampling, sampling_gradients, scalars, scattered_extremes, scattering, segments, selections, slices,
+    small_matrices, spectra, transposed, triangular, views, weight_norm, window_functions,
 )
 from inferno.capture.decompositions.constants import keep_constants
 from inferno.capture.eager_errors import error, may_raise
@@ -25,8 +25,8 @@ from inferno.capture.eager_errors import error, may_raise
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
-        promotion, scalars, precision, complex_elementary, adaptive_pooling, affine_grids, arithmetic, attention, average_gradients, bessel, bytes, conversions,
-        convolution_gradients, cumulative, distance_gradients, division, embedding, errors, exponents, extrema, fast_paths, folding, fourier,
+        promotion, scalars, precision, complex_elementary, adaptive_pooling, affine_grids, arithmetic, attention, average_gradients, bessel, bit_views, bytes,
+        conversions, convolution_gradients, cumulative, distance_gradients, division, embedding, errors, exponents, extrema, fast_paths, folding, fourier,
         fractional_pooling, gamma, grouped_volumes, indexing, integers, large_windows, layered_pooling, lists, losses, masks, merged_groups, normalisation,
         ordering, padding, pooled_gradients, pooling, max_pooling, quantisation, ranges, recurrent_cells, reductions, registered, resampling,
         resize_gradients, sampling, sampling_gradients, scattered_extremes, scattering, segments, selections, slices, small_matrices, spectra, transposed,

@@ -7,17 +7,36 @@ import torch
 from torch import Tensor
 
 from inferno.capture.dimensions import as_dimension
+from inferno.capture.strided_places import order_of
 
 aten = torch.ops.aten
 
 
 def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
-    """Strides are the memory planner's business."""
-    return aten.empty.memory_format(size, dtype=dtype or torch.get_default_dtype(), device=device)
+    """In the order of the strides: a copy to it lies so, as ``as_strided`` reads it."""
+    return _empty(size, stride, dtype or torch.get_default_dtype(), device)
 
 
 def new_empty_strided(x: Tensor, size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
-    return aten.empty.memory_format(size, dtype=dtype or x.dtype, device=device or x.device)
+    return _empty(size, stride, dtype or x.dtype, device or x.device)
+
+
+def _empty(size: Any, stride: Any, dtype: torch.dtype, device: Any) -> Tensor:
+    """NotImplemented for memory with gaps."""
+    if not all(type(n) is int for n in (*size, *stride)):
+        return aten.empty.memory_format(size, dtype=dtype, device=device)
+    order, following = order_of(size, stride), 1
+    for d in reversed(order):
+        if size[d] != 1 and stride[d] != following and 0 not in size:
+            return NotImplemented
+        following *= size[d]
+    return empty_permuted(size, order, dtype=dtype, device=device)
+
+
+def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
+    order = list(physical_layout)
+    made = aten.empty.memory_format([size[d] for d in order], dtype=dtype or torch.get_default_dtype(), device=device)
+    return made if order == sorted(order) else made.permute([order.index(d) for d in range(len(order))])
 
 
 def efficient_zeros(size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
@@ -37,10 +56,6 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim
     padded = torch.nn.functional.pad(src, (first, rows - first - src.shape[-1]))
     found = torch.where(on, padded.unsqueeze(-1), moved)
     return found.movedim((-2, -1), (dim1, dim2)).contiguous()
-
-
-def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
-    return aten.empty.memory_format(size, dtype=dtype or torch.get_default_dtype(), device=device)
 
 
 def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
