@@ -56,6 +56,27 @@ def with_sinks(q, k, v, sinks):
     return torch.softmax(scores, -1, dtype=scores.dtype)[..., :-1] @ v
 
 
+def softmax1(q, k, v, largest=lambda s: s.amax(-1, keepdim=True).clamp(min=0)):
+    """Each row has a further score of 0, as exp(s) / (1 + sum of exp(s)) says."""
+    scores = q @ k.transpose(-1, -2) / 4
+    most = largest(scores)
+    powers = torch.exp(scores - most)
+    return powers / (torch.exp(-most) + powers.sum(-1, keepdim=True)) @ v
+
+
+def softmax1_below_the_largest(q, k, v):
+    """As some have it, who subtract the largest score first."""
+    scores = q @ k.transpose(-1, -2) / 4
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return powers / (1 + powers.sum(-1, keepdim=True)) @ v
+
+
+def _powers(q, k, v, more):
+    """No largest score is subtracted."""
+    powers = torch.exp(_added(q @ k.transpose(-1, -2) / 4))
+    return powers / (powers.sum(-1, keepdim=True) + more) @ v
+
+
 def _hidden_again(q, k, v, seen, least):
     """As ESPnet and DeBERTa have it: rows of which all is hidden give 0."""
     scores = (q @ k.transpose(-1, -2) / 4).masked_fill(~seen, least)
@@ -104,6 +125,12 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "transposed": (lambda q, k, v: sdpa(q, k, v).transpose(1, 2).flatten(2), _operands(), None),
     "of one tensor": (_packed, lambda: (torch.randn(2, 12, 192),), None),
     "sinks": (with_sinks, _operands(12, 12, 4, lambda: torch.randn(4)), (None, 0)),
+    "softmax1": (softmax1, _operands(), None),
+    "softmax1 by maximum": (lambda q, k, v: softmax1(q, k, v, lambda s: torch.maximum(s.amax(-1, keepdim=True), torch.zeros(()))), _operands(), None),
+    "softmax1 by padding": (lambda q, k, v: torch.softmax(F.pad(_added(q @ k.transpose(-1, -2) / 4), (0, 1)), -1)[..., :-1] @ v, _operands(), (None, 0)),
+    "softmax1 by powers": (lambda q, k, v: _powers(q, k, v, 1), _operands(), (None, 0)),
+    "powers": (lambda q, k, v: _powers(q, k, v, 0), _operands(), (None, 0)),
+    "softmax1 below the largest": (softmax1_below_the_largest, _operands(), None),
     "cache": (
         lambda q, k, v, p: sdpa(q, k, v, attn_mask=torch.arange(12) <= torch.arange(5)[:, None] + p), _operands(5, 12, 4, lambda: torch.tensor(4)), None,
     ),
@@ -164,7 +191,9 @@ def evaluate(a: AttentionKernel, arguments: list[Tensor | None]) -> Tensor:
     most = scores.amax(a.keys.dims, keepdim=True)
     powers = torch.exp(scores - most)
     total = powers.sum(a.keys.dims, keepdim=True)
-    weights = powers / (total if a.sink is None else total + torch.exp(at(a.sink) - most))
+    if a.sink is not None:
+        total = total + torch.exp((a.sink if isinstance(a.sink, float) else at(a.sink)) - most)
+    weights = powers / (total + a.added)
     if a.safe:
         weights = torch.where(most == -torch.inf, 0.0, weights)
     if a.weighting is not None:

@@ -100,7 +100,7 @@ class Emitter:
         self.brought = brought_masks(a, t) if s.masks else []
         apart = {b.access for b in self.brought}
         read = (
-            *(x for x in (*a.score_extras, *a.weighting_extras) if x not in apart), *a.extras, *([a.sink] if a.sink is not None else []),
+            *(x for x in (*a.score_extras, *a.weighting_extras) if x not in apart), *a.extras, *a.sinks,
             *(p.table for p in a.pages if s.pieces == 1),
         )
         plain = {x.argument: x.element for x in (*read, *(() if a.dropout is None else (a.dropout.seed,)))}

@@ -69,7 +69,8 @@ class Consumer:
         self.lane = lane
         self.masks = None if f.masks is None else Masks(f.masks, self.number, warp, lane)
         self.place_rows(warp, lane)
-        self.softmax = Softmax(words, self.scores.factor, self.scores.made, self.scores.halves, exact=f.kernel.q.element.width == 32)
+        self.softmax = Softmax(
+            words, self.scores.factor, self.scores.made, self.scores.halves, exact=f.kernel.q.element.width == 32, added=f.kernel.added)
         self.drops = None if f.kernel.dropout is None else Drops(words, f.kernel.dropout, f.tiling.grid, f.tensors)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
         own = (f.layout.results, finished.buffers * 64 * 128) if f.schedule.apart else (0, f.q_bytes)  # else where its queries were
@@ -158,17 +159,23 @@ class Consumer:
         f, words, sink = self.frame, self.words, self.frame.kernel.sink
         if sink is None:
             return None
-        first, largest = words.equal(words.mask(self.lane, 3), 0), []
-        for half in HALVES:
-            query = words.min(words.add(words.add(place.first, self.scores.row), 8 * half), f.tiling.queries.size - 1)
-            axes = [*f.tiling.grid, f.tiling.queries]
-            logit = f.tensors[sink.argument].read(words.dot([*place.grid, query], [a.stride(sink) for a in axes], sink.offset))
-            logit = logit if isinstance(sink.element, ir.F32Type) else arith.extf(ir.F32Type.get(), logit)
-            largest.append(arith.mulf(logit, float32(1 / f.kernel.scale)) if self.scores.folded else logit)
+        first, factor = words.equal(words.mask(self.lane, 3), 0), 1 / f.kernel.scale if self.scores.folded else 1.0
+        if isinstance(sink, float):
+            largest = [float32(sink * factor)] * 2
+        else:
+            largest = [arith.mulf(self.logit(place, sink, half), float32(factor)) for half in HALVES]
         if f.schedule.shares > 1 or f.schedule.warp_rows:
             own = self.first_share
             first, largest = arith.andi(first, own), [arith.select(own, x, float32(-inf)) for x in largest]
         return State(largest, [arith.select(first, float32(1.0), float32(0.0))] * 2)
+
+    def logit(self, place: Place, sink: Access, half: int) -> ir.Value:
+        """What the tensor of further scores has for a row."""
+        f, words = self.frame, self.words
+        query = words.min(words.add(words.add(place.first, self.scores.row), 8 * half), f.tiling.queries.size - 1)
+        axes = [*f.tiling.grid, f.tiling.queries]
+        found = f.tensors[sink.argument].read(words.dot([*place.grid, query], [a.stride(sink) for a in axes], sink.offset))
+        return found if isinstance(sink.element, ir.F32Type) else arith.extf(ir.F32Type.get(), found)
 
     @property
     def first_share(self) -> ir.Value:

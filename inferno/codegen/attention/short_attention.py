@@ -76,7 +76,7 @@ class _Emitter:
         values = [self.v.load(self.key(j, 0), self.cut) for j in range(self.k.count)]
         made, scale = t.kernel.score is not None, t.kernel.scale
         folded = not made and scale > 0  # softmax multiplies in any case
-        softmax = Softmax(Words({}), log2(e) * (scale if folded else 1.0), made)
+        softmax = Softmax(Words({}), log2(e) * (scale if folded else 1.0), made, added=t.kernel.added)
         weights, state, _ = softmax.step(self.finish(self.scores(loaded), scaled=not folded), None)
         sums = self.sums(pack_weights(weights, t.kernel.weight), values)
         results = scale_rows(sums, softmax.reciprocals(softmax.totals(state), t.kernel.safe))

@@ -7,7 +7,7 @@ Exponentials are powers of 2: ``2^(c s - c m)`` takes one fused multiply-add and
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, inf, log, log2
+from math import ceil, inf, log, log2, nan
 
 from inferno.codegen.builders.elements import join
 from inferno.codegen.matmul.row_epilogue import exchange
@@ -50,13 +50,15 @@ class Softmax:
     """``factor``: what scores are to be multiplied by, for a power of 2 instead of e; positive.  ``large``: scores may be as large as what
     stands for -inf in masks that are added, whose products are no numbers, or far from each other's: then differences are multiplied.
     ``halves``: of the rows of a thread those that are any; the other's weights are 0.  ``exact``: as float32 is, of scores of any size;
-    otherwise products with ``factor`` from 2^31 on are no number in the end, as in torch's own fused kernels."""
+    otherwise products with ``factor`` from 2^31 on are no number in the end, as in torch's own fused kernels.
+    ``added``: by how much what sums are divided by is more than the weights' total."""
 
     words: Words
     factor: float
     large: bool
     halves: Sequence[int] = HALVES
     exact: bool = False
+    added: float = 0.0
 
     def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
         """The weights of a block's scores (not divided by their sum), the state with them, and by what earlier weights of both rows are too
@@ -89,15 +91,15 @@ class Softmax:
         """The sums of both rows' weights."""
         return [self.in_row(x, arith.addf) for x in state.total]
 
-    @staticmethod
-    def reciprocals(totals: Sequence[ir.Value], safe: bool) -> list[ir.Value]:
+    def reciprocals(self, totals: Sequence[ir.Value], safe: bool) -> list[ir.Value]:
         """By what both rows' sums of products are divided; ``safe``: 0 where every weight is."""
         found = []
         for total in totals:
-            inverse = llvm.CallIntrinsicOp(total.type, "llvm.nvvm.rcp.approx.ftz.f", [total], [], []).operation.results[0]
-            if safe:
+            divisor = arith.addf(total, float32(self.added)) if self.added else total
+            inverse = llvm.CallIntrinsicOp(total.type, "llvm.nvvm.rcp.approx.ftz.f", [divisor], [], []).operation.results[0]
+            if self.added or safe:
                 empty = arith.cmpf(arith.CmpFPredicate.OEQ, total, float32(0.0))
-                inverse = arith.select(empty, float32(0.0), inverse)
+                inverse = arith.select(empty, float32(0.0 if safe else nan), inverse)
             found.append(inverse)
         return found
 

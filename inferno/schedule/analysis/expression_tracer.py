@@ -193,13 +193,13 @@ class Tracer(Expressions):
         body = op.regions[0].blocks[0]
         running = body.arguments[input_count(op) + result]
         combine, narrow = owner(body.operations[len(body.operations) - 1].operands[result]), None
-        if combine is not None and combine.name == "arith.truncf":  # of 16 bits; the greatest of them is one of them
+        if combine is not None and combine.name == "arith.truncf":  # of 16 bits: sums are rounded once, as generators have them
             combine, narrow = owner(combine.operands[0]), combine
         if combine is None or combine.name not in _REDUCTIONS or start.value != _REDUCTIONS[combine.name][1]:
             raise NotUnderstood
         if narrow is not None:
             wide = [u for v in combine.operands if (u := owner(v)) is not None and u.name == "arith.extf" and u.operands[0] == running]
-            if _REDUCTIONS[combine.name][0] != MAXIMUM or len(wide) != 1 or use_count(running) != 1:
+            if len(wide) != 1 or use_count(running) != 1:
                 raise NotUnderstood
             running = wide[0].results[0]
         terms = [v for v in combine.operands if v != running]

@@ -34,7 +34,8 @@ class AttentionKernel:
     ``reach``: the last key that is seen is at most this element (an integer) plus the number that the second has as its offset; its strides are 0 or
     more.  ``score`` says so too: keys beyond need not be looked at.
     ``blocks``: what is seen of blocks of queries and keys; there is no band then.
-    ``sink``: a further score of each row, for which there is no value.
+    ``sink``: a further score of each row, for which there is no value; a number where it is the same for all.
+    ``added``: what is added to a row's sum of exponentials of what scores are below the largest one.
     ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
     ``logarithms``: where the logarithm of each row's sum of exponentials goes, as float32; infinity for a row without a key, where ``safe``.
     ``largest``: where each row's largest score goes, as float32, 0 for a row without a key, where ``safe``; the exponentials are those of what scores are
@@ -60,7 +61,8 @@ class AttentionKernel:
     band: Band | None
     reach: tuple[Access, Access] | None
     blocks: Blocks | None
-    sink: Access | None
+    sink: Access | float | None
+    added: float
     safe: bool
     epilogue: Map | None
     destinations: tuple[Destination, ...]
@@ -97,6 +99,11 @@ class AttentionKernel:
     def extras(self) -> tuple[Access, ...]:
         """Those that the epilogue reads."""
         return sources(self.epilogue)
+
+    @property
+    def sinks(self) -> tuple[Access, ...]:
+        """The tensor of rows' further scores, if there is one."""
+        return (self.sink,) if isinstance(self.sink, Access) else ()
 
     @property
     def statistics(self) -> tuple[Access, ...]:

@@ -21,7 +21,8 @@ from inferno.schedule.attention.cache_writes import take_writes
 from inferno.schedule.attention.dropout import find_factor, read_dropout
 from inferno.schedule.attention.kernel import AttentionKernel
 from inferno.schedule.attention.listed_blocks import Blocks, Peeled, Whole, make_blocks, only_hides, peel_blocks, queries_of
-from inferno.schedule.attention.score_expressions import constant_factor, holds, only, plain, readers_of, unrounded, unscaled, with_one
+from inferno.schedule.attention.score_expressions import constant_factor, holds, only, plain, readers_of, unrounded, unscaled
+from inferno.schedule.attention.softmax import Softmax, read_softmax
 from inferno.schedule.attention.weighting import Weighted, find_weighting, hides_rows
 from inferno.schedule.matmul.contraction import Destination, Group, Map, Operand
 from inferno.symbolic import hint
@@ -56,16 +57,14 @@ def _read(kernel: func.FuncOp, parser: type["Parser"]) -> Any | None:
 @dataclass(frozen=True)
 class _Products:
     """The ``result`` is a sum of ``weights`` times ``v``.  These are a softmax of ``scores``, which dropout has multiplied by ``factor``, or of which something
-    ``weighted`` is made; scores are computed of ``product``, that of ``q`` and ``k`` times ``scale``.  ``peeled``: the table of a mask of blocks; ``safe`` and
-    ``sink`` as in AttentionKernel."""
+    ``weighted`` is made; scores are computed of ``product``, that of ``q`` and ``k`` times ``scale``.  ``peeled``: the table of a mask of blocks."""
 
     result: Expression
     weights: Expression
     factor: Expression | None
     weighted: Weighted | None
+    softmax: Softmax
     scores: Expression
-    safe: bool
-    sink: Expression | None
     peeled: Peeled | None
     product: Expression
     q: Expression
@@ -101,7 +100,8 @@ class Parser:
         results, out = self.results()
         found = self.products(results)
         width = self.number_loops(out, found)
-        logarithms, largest = self.statistics(found.product, found.safe, found.sink)
+        softmax = found.softmax
+        logarithms, largest = self.statistics(found.product, softmax)
         shared = [r for r in self.rows if r not in found.v.moves_with() | found.k.moves_with()]
         seen = self.seen(found, shared)
         destinations, epilogue = self.destinations(results, out, found.result)
@@ -109,9 +109,9 @@ class Parser:
         score = None if seen.scores is seen.inner else make_map(self.module, [seen.scores], self.numbers, seen.inner)
         weighting = None if found.weighted is None else make_map(self.module, [found.weighted.result], self.numbers, found.weighted.weight)
         reach = self.reach(seen.scores) if found.peeled is None else None
-        sink = None if found.sink is None else access_of(found.sink, self.numbers)
+        sink = access_of(softmax.sink, self.numbers) if isinstance(softmax.sink, Expression) else softmax.sink
         self.accesses = [
-            *(reach or ()), *(() if sink is None else (sink,)),
+            *(reach or ()), *([sink] if isinstance(sink, Access) else []),
             *(a for e in operands for a in ((e.access,) if e.pages else e.reads)),
             *(a for m in (score, None if seen.whole is None else seen.whole.score, weighting, epilogue) if m is not None for a in m.sources if a is not None),
             *(d.access for d in destinations), *(x for x in (logarithms, largest) if x is not None),
@@ -130,21 +130,21 @@ class Parser:
             raise NotUnderstood
         weight = found.weights.operands[0].type if found.weights.name == "arith.extf" else found.weights.type
         return AttentionKernel(
-            self.sizes, *groups, *operands, weight, seen.scale * found.scale, score, seen.band, reach, blocks, sink, found.safe, epilogue, destinations,
-            logarithms, largest, self.of_logarithm, dropout, weighting, takes_tf32(self.kernel), self.module,
+            self.sizes, *groups, *operands, weight, seen.scale * found.scale, score, seen.band, reach, blocks, sink, softmax.added, softmax.safe, epilogue,
+            destinations, logarithms, largest, self.of_logarithm, dropout, weighting, takes_tf32(self.kernel), self.module,
         )
 
     def products(self, results: Sequence[Expression]) -> _Products:
         """The two contractions, and the softmax between them."""
         o = only(results, CONTRACTION)
-        weights, v = sorted(o.operands, key=lambda e: not holds(e, MAXIMUM))
+        weights, v = sorted(o.operands, key=lambda e: not holds(e, CONTRACTION))
         self.keys = o.loops
         undropped, factor = find_factor(unrounded(weights))
         softmax, weighted, hidden = find_weighting(undropped)
-        scores, safe, sink = self.softmax(softmax)
-        if hides_rows(hidden, scores):
-            safe, weighted = True, None if weighted.chosen else weighted
-        scores, peeled = peel_blocks(self.tracer, scores) if self.blocks else (scores, None)
+        softmax = self.softmax(softmax)
+        if hides_rows(hidden, softmax.scores):
+            softmax, weighted = replace(softmax, safe=True), None if weighted.chosen else weighted
+        scores, peeled = peel_blocks(self.tracer, softmax.scores) if self.blocks else (softmax.scores, None)
         product = only([scores], CONTRACTION)
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
         if any(holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys):
@@ -154,14 +154,15 @@ class Parser:
         (q, of_q), (k, of_k) = map(unscaled, (q, k))
         if weighted is not None and holds(weighted.result, CONTRACTION, MAXIMUM, SUM, PAGED, stop=weighted.weight):
             raise NotUnderstood
-        return _Products(o, weights, factor, weighted, scores, safe, sink, peeled, product, q, k, v, of_q * of_k)
+        return _Products(o, weights, factor, weighted, softmax, scores, peeled, product, q, k, v, of_q * of_k)
 
     def number_loops(self, out: Sequence[Loops], found: _Products) -> list[Loop]:
         """Give all loops numbers: rows, keys, the product's, and those over the width, which are returned."""
         self.rows, width = self.classify(out, found.scores, found.v)
         if found.weighted is not None and found.weighted.result.moves_with() - {*self.rows, *self.keys}:
             raise NotUnderstood
-        if found.sink is not None and (found.sink.name != READ or found.sink.moves_with() - set(self.rows)):
+        sink = found.softmax.sink
+        if isinstance(sink, Expression) and (sink.name != READ or sink.moves_with() - set(self.rows)):
             raise NotUnderstood
         loops = [*self.rows, *self.keys, *found.product.loops, *width]
         self.numbers = LoopNumbers((loop, n) for n, loop in enumerate(loops))
@@ -203,41 +204,10 @@ class Parser:
         out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shape(values[0]))]
         return [self.tracer.element(v, list(map(place_of, out))) for v in self.returned], out
 
-    def softmax(self, weights: Expression) -> tuple[Expression, bool, Expression | None]:
-        """The scores, whether a row of nothing but -inf gives 0, and a score without a value."""
-        safe = weights.name == "arith.select"
-        if safe:
-            condition, zero, weights = weights.operands
-            if zero.constant != 0:
-                raise NotUnderstood
-        if weights.name != "arith.divf":
-            raise NotUnderstood
-        power, total = weights.operands
-        total, further = with_one(total, "arith.addf", SUM)
-        if total.name != SUM or total.operands[0] is not power or power.name != "math.exp" or power.operands[0].name != "arith.subf":
-            raise NotUnderstood
-        scores, most = power.operands[0].operands
-        sink = None
-        if further is not None:
-            if further.name != "math.exp" or further.operands[0].name != "arith.subf" or further.operands[0].operands[1] is not most or safe:
-                raise NotUnderstood
-            most, sink = with_one(most, "arith.maximumf", MAXIMUM)
-            if sink is None or further.operands[0].operands[0] is not sink:
-                raise NotUnderstood
-        if most.name != MAXIMUM or most.operands[0] is not scores or not isinstance(scores.type, ir.F32Type) or total.type != scores.type:
-            raise NotUnderstood
-        if safe and not (compares(condition, arith.CmpFPredicate.OEQ) and unrounded(condition.operands[0]) is most
-                         and condition.operands[1].constant == -inf):
-            raise NotUnderstood
-        self.most, self.total = most, total
-        while sink is not None:  # from both the same may be subtracted
-            ends = [unrounded(e) for e in (scores, sink)]
-            less = {unrounded(e.operands[1]) for e in ends if e.name == "arith.subf"}
-            if any(e.name != "arith.subf" for e in ends) or len(less) != 1 or less.pop().moves_with() & set(self.keys):
-                sink = ends[1]
-                break
-            scores, sink = (e.operands[0] for e in ends)
-        return scores, safe, sink
+    def softmax(self, weights: Expression) -> Softmax:
+        found = read_softmax(weights, self.keys)
+        self.most, self.total = found.most, found.total
+        return found
 
     def classify(self, out: Sequence[Loops], scores: Expression, v: Expression) -> tuple[list[Loop], list[Loop]]:
         """The results' loops that the scores are computed for, and those that only v and the results have."""
@@ -246,12 +216,12 @@ class Parser:
             raise NotUnderstood
         return [loop for loop in loops if loop in of_scores], [loop for loop in loops if loop not in of_scores]
 
-    def statistics(self, product: Expression, safe: bool, sink: Expression | None) -> tuple[Access | None, Access | None]:
+    def statistics(self, product: Expression, softmax: Softmax) -> tuple[Access | None, Access | None]:
         """Where the results go that have a number a row; NotUnderstood unless those are the logarithm of the row's sum of exponentials, or what is made of
         it, or that below the largest score, and that score."""
-        if self.of_rows and (sink is not None or len(self.of_rows) > 2):
+        if self.of_rows and (softmax.sink is not None or softmax.added or softmax.most is None or len(self.of_rows) > 2):
             raise NotUnderstood
-        found = dict(self.statistic(i, product, safe) for i in range(len(self.of_rows)))
+        found = dict(self.statistic(i, product, softmax.safe) for i in range(len(self.of_rows)))
         if set(found) not in (set(), {"totals"}, {"largest", "logarithm"}) or len(found) != len(self.of_rows):
             raise NotUnderstood
         return found.get("totals", found.get("logarithm")), found.get("largest")

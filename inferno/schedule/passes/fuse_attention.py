@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 from inferno.mlir import func, ir, makes, owner, walk
 from inferno.passes.contraction import parse_fused
-from inferno.passes.generics import body, inputs, is_elementwise
+from inferno.passes.generics import PARALLEL, body, inputs, is_elementwise, kinds, maps
 from inferno.passes.programs import PRECISION, VIEWS, callee, keep_precision, operations_in, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, shape
+from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention import attention, short_attention
@@ -191,7 +192,7 @@ class Fusion(Rewrite):
             if sum(map(_elements, start.results)) < weights:
                 continue  # it makes a mask, which would be made again for each of what it is the same for
             inside, named = {*core, last}, {callee(c) for c in core}
-            if named & self.powers and named & self.largest:
+            if named & self.powers and (named & self.largest or _is_batched(self.kernels[callee(start)])):
                 outside = {u for c in core for r in c.results for u in readers(r) if u not in inside}
                 if not outside:
                     yield (*core, last)
@@ -259,6 +260,15 @@ def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
     if moves:
         return all(o.name in ("linalg.copy", "linalg.transpose", "linalg.broadcast") or _only_scales(o) for o in structured)
     return all(is_elementwise(o) for o in structured)
+
+
+def _is_batched(kernel: func.FuncOp) -> bool:
+    """Whether a kernel's products are of several pairs of matrices, as those of heads are."""
+    def shared(op: ir.Operation) -> bool:
+        used = [{e.position for e in map(ir.AffineDimExpr, m.results)} for m in maps(op)[:2]]
+        return any(kinds(op)[d] == PARALLEL and sizes[d] != 1 for d in set.intersection(*used)) if (sizes := loop_sizes(op)) is not None else False
+
+    return all(shared(o) for o in walk(kernel, "linalg.generic") if parse_fused(o) is not None)
 
 
 def _is_gather(kernel: func.FuncOp) -> bool:
