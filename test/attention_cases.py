@@ -77,6 +77,40 @@ def _powers(q, k, v, more):
     return powers / (powers.sum(-1, keepdim=True) + more) @ v
 
 
+def _causal(s):
+    return torch.arange(s.shape[-1]) <= torch.arange(s.shape[-2])[:, None]
+
+
+def weighted(weights):
+    """Attention whose weights are made of scores alone."""
+    return lambda q, k, v, *more: weights(q @ k.transpose(-1, -2) / 4, *more) @ v
+
+
+def decayed(s, rates):
+    """As RetNet has it: the weights of what is before decay."""
+    distances = torch.arange(s.shape[-2])[:, None] - torch.arange(s.shape[-1])
+    return s * torch.where(distances >= 0, torch.exp(-distances * rates[:, None, None]), 0.0).to(s.dtype)
+
+
+def chunked(c, b, x, steps):
+    """As Mamba-2 has it (SSD) inside of a chunk: weights decay by steps of their own, and few heads share keys and queries."""
+    sums = torch.cumsum(steps, -1)
+    between = (sums[..., :, None] - sums[..., None, :]).masked_fill(~_causal(sums[..., :, None] * sums[..., None, :]), -torch.inf)
+    return torch.einsum("bin,bjn,bhij,bhjp->bhip", c, b, torch.exp(between).to(c.dtype), x)
+
+
+WEIGHTS = {
+    "sigmoid": weighted(lambda s: torch.sigmoid(s - 2.5)),
+    "sigmoid, causal": weighted(lambda s: torch.sigmoid((s - 2.5).masked_fill(~_causal(s), -torch.inf))),
+    "sigmoid, causal by a finite number": weighted(lambda s: torch.sigmoid(torch.where(_causal(s), s, -1e4))),
+    "relu, squared, causal": weighted(lambda s: torch.relu(s).square().masked_fill(~_causal(s), 0) / s.shape[-1]),
+    "linear, causal": weighted(lambda s: s.tril()),
+    "linear, causal by a product": weighted(lambda s: s * _causal(s)),
+    "decayed": weighted(decayed),
+}
+"""Attention whose weights are no softmax."""
+
+
 def _hidden_again(q, k, v, seen, least):
     """As ESPnet and DeBERTa have it: rows of which all is hidden give 0."""
     scores = (q @ k.transpose(-1, -2) / 4).masked_fill(~seen, least)
@@ -141,6 +175,10 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "causal, and hidden again": (lambda q, k, v: _hidden_again(q, k, v, torch.ones(12, 12, dtype=torch.bool).tril(), -torch.inf), _operands(), (None, 0)),
     "weighted": (lambda q, k, v, a, b: torch.softmax(q @ k.transpose(-1, -2) / 4, -1) * a * b / 0.8 @ v, _operands(
         12, 12, 4, lambda: torch.rand(2, 1, 12, 1), lambda: torch.rand(4, 12, 12)), None),
+    **{name: (f, _operands(), (None, 0) if "causal" in name else None) for name, f in WEIGHTS.items() if name != "decayed"},
+    "decayed": (WEIGHTS["decayed"], _operands(12, 12, 4, lambda: torch.rand(4)), (None, 0)),
+    "sigmoid and padding": (lambda q, k, v, m: torch.sigmoid(q @ k.transpose(-1, -2) / 4).masked_fill(~m, 0) @ v, _operands(
+        12, 12, 4, lambda: torch.rand(2, 1, 1, 12) > 0.4), None),
     "further": (lambda q, k, v, g: sdpa(q, k, v) * g, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 16)), None),
 }
 
@@ -187,15 +225,8 @@ def evaluate(a: AttentionKernel, arguments: list[Tensor | None]) -> Tensor:
         seen = torch.ones((), dtype=torch.bool)
         seen = seen & (j >= i + a.band.low) if a.band.low is not None else seen
         seen = seen & (j <= i + a.band.high) if a.band.high is not None else seen
-        scores = torch.where(seen, scores, -torch.inf)
-    most = scores.amax(a.keys.dims, keepdim=True)
-    powers = torch.exp(scores - most)
-    total = powers.sum(a.keys.dims, keepdim=True)
-    if a.sink is not None:
-        total = total + torch.exp((a.sink if isinstance(a.sink, float) else at(a.sink)) - most)
-    weights = powers / (total + a.added)
-    if a.safe:
-        weights = torch.where(most == -torch.inf, 0.0, weights)
+        scores = torch.where(seen, scores, -torch.inf if a.softmax else 0.0)
+    weights = _softmax(a, scores, at) if a.softmax else scores
     if a.weighting is not None:
         weights = mapped(a.weighting, weights)[0]
     o = (weights * operand(a.v)).sum(a.keys.dims, keepdim=True)
@@ -205,6 +236,16 @@ def evaluate(a: AttentionKernel, arguments: list[Tensor | None]) -> Tensor:
     sizes, strides = zip(*((n, s) for n, s in zip(a.sizes, destination.access.strides) if s))
     result.as_strided(sizes, strides, destination.access.offset).copy_(o.reshape(sizes))
     return result
+
+
+def _softmax(a: AttentionKernel, scores: Tensor, at: Callable[[Access], Tensor]) -> Tensor:
+    most = scores.amax(a.keys.dims, keepdim=True)
+    powers = torch.exp(scores - most)
+    total = powers.sum(a.keys.dims, keepdim=True)
+    if a.sink is not None:
+        total = total + torch.exp((a.sink if isinstance(a.sink, float) else at(a.sink)) - most)
+    weights = powers / (total + a.added)
+    return torch.where(most == -torch.inf, 0.0, weights) if a.safe else weights
 
 
 def _number(group: Group, sizes: tuple[int, ...]) -> Tensor:
@@ -217,7 +258,8 @@ _OPERATIONS: dict[str, Callable] = {
     "arith.addi": torch.add, "arith.subi": torch.sub, "arith.muli": torch.mul, "arith.andi": torch.bitwise_and, "arith.ori": torch.bitwise_or,
     "arith.xori": torch.bitwise_xor, "arith.select": torch.where, "arith.extf": lambda x: x, "arith.truncf": lambda x: x,
     "arith.index_cast": lambda x: x, "arith.extsi": lambda x: x, "arith.sitofp": torch.Tensor.double, "math.tanh": torch.tanh, "math.exp": torch.exp,
-    "math.absi": torch.abs, "math.absf": torch.abs,
+    "math.absi": torch.abs, "math.absf": torch.abs, "math.log": torch.log,
+    "arith.maximumf": torch.maximum, "arith.uitofp": torch.Tensor.double,
 }
 _PREDICATES = {"eq": torch.eq, "ne": torch.ne, "slt": torch.lt, "sle": torch.le, "sgt": torch.gt, "sge": torch.ge}
 
@@ -237,6 +279,8 @@ def _apply(map_: Map, arguments: list[Tensor | None], sizes: tuple[int, ...]) ->
             value = torch.tensor(op.attributes["value"].value, dtype=torch.float64 if isinstance(op.results[0].type, ir.FloatType) else None)
         elif op.name == "arith.cmpi":
             value = _PREDICATES[arith.CmpIPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name.lower()](*operands)
+        elif op.name == "arith.cmpf":  # of numbers
+            value = _PREDICATES["s" + arith.CmpFPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name.lower()[1:]](*operands)
         else:
             value = _OPERATIONS[op.name](*operands)
         known[op.results[0]] = value

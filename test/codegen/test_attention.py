@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from attention_cases import softmax1, softmax1_below_the_largest, with_sinks
+from attention_cases import with_sinks
 from attention_program import share_two_multiprocessors, simulate
 from checks import assert_close_to_float64
 from kernels import TARGET, build
@@ -294,21 +294,6 @@ def test_sinks(parts, scale):
     torch.manual_seed(0)
     args = (*(torch.randn(1, 2, 40, 16).bfloat16() for _ in range(3)), scale * torch.randn(2).bfloat16())
     assert_close_to_float64(simulate(with_sinks, args, Attention(1, 16, turns=False, parts=parts)), with_sinks, args)
-
-
-@pytest.mark.covering(most=2)
-@pytest.mark.parametrize("function, schedule", [
-    *((f, Attention(1, 16, turns=False, **shares)) for f in (softmax1, softmax1_below_the_largest) for shares in ({}, {"parts": 3}, {"splits": 3})),
-    (softmax1_below_the_largest, Attention(1, 16, 3, "even", False)), (softmax1, Attention(1, 16, 2, turns=False, overlap=False, pieces=3)),
-])
-@pytest.mark.parametrize("scale", [1, 30])
-def test_softmax1(function, schedule, scale, monkeypatch):
-    torch.manual_seed(0)
-    dtype = torch.float32 if schedule.pieces > 1 else torch.bfloat16
-    if schedule.order == "even":
-        share_two_multiprocessors(monkeypatch)
-    args = tuple((torch.randn(3, 2, 40, 16) * scale**0.5).to(dtype) for _ in range(3))
-    assert_close_to_float64(simulate(function, args, schedule), function, args)
 
 
 @pytest.mark.covering(most=2)

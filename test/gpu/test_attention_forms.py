@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from attention_cases import softmax1, softmax1_below_the_largest
+from attention_cases import WEIGHTS, chunked, softmax1, softmax1_below_the_largest
 from checks import assert_right
 from on_gpu import on_hopper
 
@@ -23,12 +23,31 @@ def right(function, args):
 
 
 @pytest.mark.parametrize("queries, keys, size, dtype", [
-    (333, 777, 64, torch.bfloat16), (1024, 1024, 128, torch.float16), (4, 4096, 64, torch.bfloat16), (300, 500, 64, torch.float32), (4, 4096, 64, torch.float32),
+    (333, 777, 64, torch.bfloat16), (1024, 1024, 128, torch.float16), (4, 4096, 64, torch.bfloat16), (300, 500, 64, torch.float32),
+    (4, 4096, 64, torch.float32),
 ])
 @pytest.mark.parametrize("function", [softmax1, softmax1_below_the_largest])
 def test_softmax1(unmeasured, function, queries, keys, size, dtype):
     q, k, v = heads(queries, keys, size, dtype=dtype)
     right(function, (q * (4 / size**0.5), k, v))
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("queries, size, dtype", [(600, 64, torch.bfloat16), (1024, 128, torch.float16), (49, 32, torch.bfloat16)])
+def test_weights_of_scores_alone(unmeasured, name, queries, size, dtype):
+    q, k, v = heads(queries, queries, size, dtype=dtype, batch=2 if queries > 64 else 512)
+    right(WEIGHTS[name], (q * (4 / size**0.5), k, v, *([torch.rand(4, device="cuda")] if name == "decayed" else [])))
+
+
+def test_weights_of_scores_alone_of_few_queries(unmeasured):
+    """Blocks share the keys."""
+    right(WEIGHTS["sigmoid"], heads(4, 4096, 64))
+
+
+def test_chunks(unmeasured):
+    """Mamba-2's: 32 heads have the same keys and queries."""
+    c, b = (torch.randn(6, 256, 64, device="cuda").bfloat16() / 4 for _ in range(2))
+    right(chunked, (c, b, torch.randn(6, 32, 256, 64, device="cuda").bfloat16(), -torch.rand(6, 32, 256, device="cuda") / 8))
 
 
 def test_softmax1_of_many_short_rows(unmeasured):

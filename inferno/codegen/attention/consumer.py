@@ -17,7 +17,7 @@ from inferno.codegen.attention.masks import Masks
 from inferno.codegen.attention.products import Products, awaited, fence
 from inferno.codegen.attention.results import Results, result_axes, result_schedule
 from inferno.codegen.attention.scores import Scores
-from inferno.codegen.attention.softmax import HALVES, Softmax, State, fma, logarithm, pack_weights, scale_rows
+from inferno.codegen.attention.softmax import HALVES, Softmax, State, Unnormalised, fma, logarithm, pack_weights, scale_rows
 from inferno.codegen.attention.split_keys import Splits
 from inferno.codegen.attention.tiles import Place
 from inferno.codegen.attention.turns import Turns
@@ -69,7 +69,7 @@ class Consumer:
         self.lane = lane
         self.masks = None if f.masks is None else Masks(f.masks, self.number, warp, lane)
         self.place_rows(warp, lane)
-        self.softmax = Softmax(
+        self.softmax = (Softmax if f.kernel.softmax else Unnormalised)(
             words, self.scores.factor, self.scores.made, self.scores.halves, exact=f.kernel.q.element.width == 32, added=f.kernel.added)
         self.drops = None if f.kernel.dropout is None else Drops(words, f.kernel.dropout, f.tiling.grid, f.tensors)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
@@ -128,7 +128,9 @@ class Consumer:
 
     def unflatten(self, values: Sequence[ir.Value]) -> Running:
         values, sums = list(values), self.sum_count
-        return Running(Position(*values[:2]), State(values[2:4], values[4:6]), values[6:6 + sums], values[6 + sums:])
+        each = self.softmax.state
+        first = 2 + 2 * each
+        return Running(Position(*values[:2]), State(values[2:2 + each], values[2 + each:first]), values[first:first + sums], values[first + sums:])
 
     @property
     def sum_count(self) -> int:
@@ -214,7 +216,9 @@ class Consumer:
         weights = self.kept(place, weights)
         # All of softmax is in front of the wait.
         sums, done = cut(awaited(0, [*sums, *weights, *state.values, *decay]), len(sums))
-        weights, state, decay = done[:len(weights)], State(done[-6:-4], done[-4:-2]), done[-2:]
+        weights, done = cut(done, len(weights))
+        each = self.softmax.state
+        state, decay = State(done[:each], done[each:2 * each]), done[2 * each:]
         f.values.release(old.at.slot, self.member)
         return Running(following, state, scale_rows(sums, decay), self.pack(weights))
 
@@ -240,7 +244,7 @@ class Consumer:
             self.release_queries()
         self.epilogue.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
         sums, totals = self.complete(running)
-        largest, stores = running.state.largest, nullcontext()
+        largest, stores = running.state.largest or [float32(0.0)] * 2, nullcontext()
         if self.meeting is not None:
             wanted, met = self.meeting.meet(place.begin, place.end, [*sums, *largest, *totals], f.numbers.at(self.number), self.epilogue.barrier)
             sums, largest, totals, stores = met[:-4], met[-4:-2], met[-2:], only_if(wanted)

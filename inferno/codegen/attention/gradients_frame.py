@@ -37,6 +37,7 @@ class Points:
     destinations: tuple[Destination, ...]
     shared: tuple[int, ...] = ()
     blocks: Blocks | None = None
+    softmax: bool = True
 
     @property
     def score_extras(self) -> tuple[Access, ...]:

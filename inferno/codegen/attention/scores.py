@@ -61,7 +61,7 @@ class Scores:
     @property
     def folded(self) -> bool:
         """Whether the scale is left to softmax, which multiplies in any case."""
-        return not self.made and self.frame.kernel.scale > 0
+        return self.frame.kernel.softmax and not self.made and self.frame.kernel.scale > 0
 
     @property
     def factor(self) -> float:
@@ -116,7 +116,7 @@ class Scores:
                 made = [arith.select(is_whole, x, y) for x, y in zip(self.applied(self.whole, scores), made)]
             is_hidden = words.equal(kind, HIDDEN)
             made = [arith.select(is_hidden, float32(-inf), x) for x in made]
-        return self.hidden(made, above, below, edge)
+        return self.hidden(made, above, below, edge, None if self.frame.kernel.softmax else float32(0.0))
 
     def applied(self, pairs: PairEpilogue | None, scores: Sequence[ir.Value]) -> list[ir.Value]:
         """What a function makes of scores."""

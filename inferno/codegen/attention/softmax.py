@@ -8,6 +8,7 @@ Exponentials are powers of 2: ``2^(c s - c m)`` takes one fused multiply-add and
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, log, log2, nan
+from typing import ClassVar
 
 from inferno.codegen.builders.elements import join
 from inferno.codegen.matmul.row_epilogue import exchange
@@ -59,6 +60,7 @@ class Softmax:
     halves: Sequence[int] = HALVES
     exact: bool = False
     added: float = 0.0
+    state: ClassVar[int] = 2  # numbers of a ``State``, of each kind
 
     def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
         """The weights of a block's scores (not divided by their sum), the state with them, and by what earlier weights of both rows are too
@@ -142,6 +144,29 @@ class Softmax:
         return [4 * j + 2 * half + e for j in range(count // 4) for e in range(2)]
 
 
+@dataclass(frozen=True)
+class Unnormalised(Softmax):
+    """In its place where weights are scores, which nothing is known of from block to block."""
+
+    state: ClassVar[int] = 0
+
+    def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
+        weights = list(scores)
+        for half in set(HALVES) - set(self.halves):
+            for i in self.row(half, len(scores)):
+                weights[i] = float32(0.0)
+        return weights, State([], []), []
+
+    def totals(self, state: State) -> list[ir.Value]:
+        return [float32(1.0)] * 2
+
+    def reciprocals(self, totals: Sequence[ir.Value], safe: bool) -> list[ir.Value]:
+        return [float32(1.0)] * len(totals)
+
+    def decay(self, largest: ir.Value, base: Base) -> ir.Value:
+        return float32(1.0)
+
+
 def pack_weights(weights: Sequence[ir.Value], element: ir.Type) -> list[ir.Value]:
     """Weights as the tensor core takes a lhs in registers, four for each 16 keys: they are in the right threads already."""
     narrow, i32 = ir.VectorType.get([2], element), ir.IntegerType.get_signless(32)
@@ -150,7 +175,9 @@ def pack_weights(weights: Sequence[ir.Value], element: ir.Type) -> list[ir.Value
 
 
 def scale_rows(sums: Sequence[ir.Value], factors: Sequence[ir.Value]) -> list[ir.Value]:
-    """Both rows' sums times their factors."""
+    """Both rows' sums times their factors, if there are some."""
+    if not factors:
+        return list(sums)
     return [arith.mulf(x, factors[i >> 1 & 1]) for i, x in enumerate(sums)]
 
 

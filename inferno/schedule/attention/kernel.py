@@ -34,6 +34,7 @@ class AttentionKernel:
     ``reach``: the last key that is seen is at most this element (an integer) plus the number that the second has as its offset; its strides are 0 or
     more.  ``score`` says so too: keys beyond need not be looked at.
     ``blocks``: what is seen of blocks of queries and keys; there is no band then.
+    ``softmax``: whether weights are that of scores; otherwise they are the scores themselves (sigmoid attention, retention), 0 outside of the band.
     ``sink``: a further score of each row, for which there is no value; a number where it is the same for all.
     ``added``: what is added to a row's sum of exponentials of what scores are below the largest one.
     ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
@@ -61,6 +62,7 @@ class AttentionKernel:
     band: Band | None
     reach: tuple[Access, Access] | None
     blocks: Blocks | None
+    softmax: bool
     sink: Access | float | None
     added: float
     safe: bool

@@ -7,6 +7,7 @@ from math import inf, prod
 from typing import Any
 
 from inferno.mlir import arith, func, ir, isolated_copy, run_upstream
+from inferno.passes.contraction import parse_fused
 from inferno.passes.programs import takes_tf32
 from inferno.passes.shapes import row_major, shape
 from inferno.passes.split_contractions import split_contractions
@@ -24,6 +25,7 @@ from inferno.schedule.attention.listed_blocks import Blocks, Peeled, Whole, make
 from inferno.schedule.attention.score_expressions import constant_factor, holds, only, plain, readers_of, unrounded, unscaled
 from inferno.schedule.attention.softmax import Softmax, read_softmax
 from inferno.schedule.attention.weighting import Weighted, find_weighting, hides_rows
+from inferno.schedule.attention.zero_bands import find_zero_band
 from inferno.schedule.matmul.contraction import Destination, Group, Map, Operand
 from inferno.symbolic import hint
 
@@ -37,7 +39,8 @@ def parse_by(parser: type["Parser"], kernel: func.FuncOp) -> Any | None:
     """What a parser makes of ``kernel``, or None where it does not understand it."""
     if not knows_arguments(kernel):
         return None
-    several = sum(op.operation.name.startswith("linalg.") for op in kernel.entry_block.operations) >= 5
+    structured = [op.operation for op in kernel.entry_block.operations if op.operation.name.startswith("linalg.")]
+    several = len(structured) >= 5 or sum(parse_fused(op) is not None for op in structured if op.name == "linalg.generic") == 2
     return _read(kernel, parser) if several else None
 
 
@@ -56,14 +59,15 @@ def _read(kernel: func.FuncOp, parser: type["Parser"]) -> Any | None:
 
 @dataclass(frozen=True)
 class _Products:
-    """The ``result`` is a sum of ``weights`` times ``v``.  These are a softmax of ``scores``, which dropout has multiplied by ``factor``, or of which something
-    ``weighted`` is made; scores are computed of ``product``, that of ``q`` and ``k`` times ``scale``.  ``peeled``: the table of a mask of blocks."""
+    """The ``result`` is a sum of ``weights`` times ``v``.  These are ``scores``, or a ``softmax`` of them, which dropout has multiplied by ``factor``, or of
+    which something ``weighted`` is made; scores are computed of ``product``, that of ``q`` and ``k`` times ``scale``.  ``peeled``: the table of a mask of
+    blocks."""
 
     result: Expression
     weights: Expression
     factor: Expression | None
     weighted: Weighted | None
-    softmax: Softmax
+    softmax: Softmax | None
     scores: Expression
     peeled: Peeled | None
     product: Expression
@@ -108,8 +112,8 @@ class Parser:
         operands = [self.operand(e) for e in (found.q, found.k, found.v)]
         score = None if seen.scores is seen.inner else make_map(self.module, [seen.scores], self.numbers, seen.inner)
         weighting = None if found.weighted is None else make_map(self.module, [found.weighted.result], self.numbers, found.weighted.weight)
-        reach = self.reach(seen.scores) if found.peeled is None else None
-        sink = access_of(softmax.sink, self.numbers) if isinstance(softmax.sink, Expression) else softmax.sink
+        reach = self.reach(seen.scores) if found.peeled is None and softmax is not None else None
+        sink = None if softmax is None else access_of(softmax.sink, self.numbers) if isinstance(softmax.sink, Expression) else softmax.sink
         self.accesses = [
             *(reach or ()), *([sink] if isinstance(sink, Access) else []),
             *(a for e in operands for a in ((e.access,) if e.pages else e.reads)),
@@ -129,9 +133,10 @@ class Parser:
         if not all(g.flat for g in groups[1:]) or not (dropout is None or dropout.has(queries.dims, self.sizes)):
             raise NotUnderstood
         weight = found.weights.operands[0].type if found.weights.name == "arith.extf" else found.weights.type
+        added, safe = (0.0, False) if softmax is None else (softmax.added, softmax.safe)
         return AttentionKernel(
-            self.sizes, *groups, *operands, weight, seen.scale * found.scale, score, seen.band, reach, blocks, sink, softmax.added, softmax.safe, epilogue,
-            destinations, logarithms, largest, self.of_logarithm, dropout, weighting, takes_tf32(self.kernel), self.module,
+            self.sizes, *groups, *operands, weight, seen.scale * found.scale, score, seen.band, reach, blocks, softmax is not None, sink, added, safe,
+            epilogue, destinations, logarithms, largest, self.of_logarithm, dropout, weighting, takes_tf32(self.kernel), self.module,
         )
 
     def products(self, results: Sequence[Expression]) -> _Products:
@@ -139,15 +144,19 @@ class Parser:
         o = only(results, CONTRACTION)
         weights, v = sorted(o.operands, key=lambda e: not holds(e, CONTRACTION))
         self.keys = o.loops
-        undropped, factor = find_factor(unrounded(weights))
-        softmax, weighted, hidden = find_weighting(undropped)
-        softmax = self.softmax(softmax)
-        if hides_rows(hidden, softmax.scores):
-            softmax, weighted = replace(softmax, safe=True), None if weighted.chosen else weighted
-        scores, peeled = peel_blocks(self.tracer, softmax.scores) if self.blocks else (softmax.scores, None)
+        factor = weighted = softmax = peeled = None
+        if holds(weights, MAXIMUM, SUM):
+            undropped, factor = find_factor(unrounded(weights))
+            found, weighted, hidden = find_weighting(undropped)
+            softmax = self.softmax(found)
+            if hides_rows(hidden, softmax.scores):
+                softmax, weighted = replace(softmax, safe=True), None if weighted.chosen else weighted
+            scores, peeled = peel_blocks(self.tracer, softmax.scores) if self.blocks else (softmax.scores, None)
+        else:
+            scores = unrounded(weights)
         product = only([scores], CONTRACTION)
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
-        if any(holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys):
+        if any(holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys) or not k.moves_with() & set(self.keys):
             raise NotUnderstood
         if holds(scores, MAXIMUM, SUM, PAGED, stop=product) or any(holds(r, MAXIMUM, SUM, PAGED, stop=o) for r in results) or holds(q, PAGED):
             raise NotUnderstood
@@ -161,7 +170,7 @@ class Parser:
         self.rows, width = self.classify(out, found.scores, found.v)
         if found.weighted is not None and found.weighted.result.moves_with() - {*self.rows, *self.keys}:
             raise NotUnderstood
-        sink = found.softmax.sink
+        sink = None if found.softmax is None else found.softmax.sink
         if isinstance(sink, Expression) and (sink.name != READ or sink.moves_with() - set(self.rows)):
             raise NotUnderstood
         loops = [*self.rows, *self.keys, *found.product.loops, *width]
@@ -175,7 +184,7 @@ class Parser:
         """The scores where they are seen, which a band or a table of blocks says."""
         scores, band = self.tracer.rebuild(found.scores, plain), None
         if found.peeled is None:
-            scores, band, queries = find_band(self.tracer, scores, self.keys, shared)
+            scores, band, queries = (find_zero_band if found.softmax is None else find_band)(self.tracer, scores, self.keys, shared)
         else:
             queries = queries_of(found.peeled, self.rows, shared)
         scores, inner, scale = self.scale(scores, found.product)
@@ -216,10 +225,12 @@ class Parser:
             raise NotUnderstood
         return [loop for loop in loops if loop in of_scores], [loop for loop in loops if loop not in of_scores]
 
-    def statistics(self, product: Expression, softmax: Softmax) -> tuple[Access | None, Access | None]:
+    def statistics(self, product: Expression, softmax: Softmax | None) -> tuple[Access | None, Access | None]:
         """Where the results go that have a number a row; NotUnderstood unless those are the logarithm of the row's sum of exponentials, or what is made of
         it, or that below the largest score, and that score."""
-        if self.of_rows and (softmax.sink is not None or softmax.added or softmax.most is None or len(self.of_rows) > 2):
+        if not self.of_rows:
+            return None, None
+        if softmax is None or softmax.sink is not None or softmax.added or softmax.most is None or len(self.of_rows) > 2:
             raise NotUnderstood
         found = dict(self.statistic(i, product, softmax.safe) for i in range(len(self.of_rows)))
         if set(found) not in (set(), {"totals"}, {"largest", "logarithm"}) or len(found) != len(self.of_rows):

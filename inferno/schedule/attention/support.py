@@ -36,6 +36,8 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if a.dropout is not None and (a.varies or a.pages or a.writes or a.blocks is not None or a.sink is not None):
         return False
+    if not a.softmax and (a.pages or a.writes or kinds == {"f32"}):
+        return False  # in float32 errors of scores are those of results, 1.9e-7 where eager has 0.8e-7 (3x2x40x16, 44 keys)
     if a.weighting is not None and (kinds == {"f32"} or a.dropout is not None or a.blocks is not None):
         return False
     if kinds == {"f32"}:

@@ -1,4 +1,4 @@
-"""Two contractions with a softmax between them become one kernel, in which the scores are never in memory.
+"""Two contractions with a softmax between them, or of heads whose weights are made of each score alone, become one kernel, in which scores are never in memory.
 
 What lies around them comes along: what scales, masks and casts the scores, masks that are computed of nothing but numbers of queries and keys,
 copies and transposes that made q, k or v of something else, and one of the result.  Where that is not one kernel for a generator, less is
@@ -140,7 +140,7 @@ class Fusion(Rewrite):
         """The kernel of calls, if a generator takes it and it pays."""
         kernel = self.joined_kernel(edges, "attention")
         time = self.time(kernel)
-        if time is not None and self.pays([time], owned):
+        if time is not None and self.pays([time], owned, _PARTS if (a := parse_attention(kernel)) is None or a.softmax else 1.0):
             return kernel
         kernel.operation.erase()
         return None
@@ -183,21 +183,31 @@ class Fusion(Rewrite):
                 seen.append(call)
                 pending += self.makers([call])
         ordered = sorted(seen, key=self.order.__getitem__)
-        for start in sorted(starts, key=self.order.__getitem__, reverse=True):
-            core = [start]
-            for call in ordered:
-                if any(m in core for m in self.makers([call])):
-                    core.append(call)
-            weights = max((sum(map(_elements, m.results)) for m in self.makers([last]) if m in core), default=0)
-            if sum(map(_elements, start.results)) < weights:
+        found = [self.core(start, ordered, last) for start in sorted(starts, key=self.order.__getitem__, reverse=True)]
+        for core, is_less in sorted(found, key=lambda each: each[1]):
+            if is_less and not self.is_by_element(core):
                 continue  # it makes a mask, which would be made again for each of what it is the same for
             inside, named = {*core, last}, {callee(c) for c in core}
-            if named & self.powers and (named & self.largest or _is_batched(self.kernels[callee(start)])):
+            if (named & self.powers and (named & self.largest or _is_batched(self.kernels[callee(core[0])]))) or self.is_by_element(core):
                 outside = {u for c in core for r in c.results for u in readers(r) if u not in inside}
                 if not outside:
                     yield (*core, last)
                 elif len(outside) <= 2 and all(self.is_of_rows(call, core) for call in outside):
                     yield (*core, last, *sorted(outside, key=self.order.__getitem__))
+
+    def core(self, start: ir.Operation, ordered: Sequence[ir.Operation], last: ir.Operation) -> tuple[Calls, bool]:
+        """A contraction and what is made of it in front of ``last``, and whether it makes fewer numbers than there are weights."""
+        core = [start]
+        for call in ordered:
+            if any(m in core for m in self.makers([call])):
+                core.append(call)
+        weights = max((sum(map(_elements, m.results)) for m in self.makers([last]) if m in core), default=0)
+        return tuple(core), sum(map(_elements, start.results)) < weights
+
+    def is_by_element(self, core: Calls) -> bool:
+        """Whether weights are made of scores one by one, of several heads: a product behind a product is rarely something for one kernel."""
+        start, *between = core
+        return _is_batched(self.kernels[callee(start)]) and all(self.called(c, self.maps | self.moves) for c in between)
 
     def is_of_rows(self, call: ir.Operation, core: Calls) -> bool:
         """Whether a call computes, of rows of the softmax, something that only others read."""
