@@ -77,6 +77,25 @@ def _powers(q, k, v, more):
     return powers / (powers.sum(-1, keepdim=True) + more) @ v
 
 
+def of_images(q, k, v, rows, columns):
+    """Biases of a query and each row of an image, and of it and each column: [..., rows], [..., columns]."""
+    size = (rows.shape[-1], columns.shape[-1])
+    scores = (q @ k.transpose(-1, -2) / 4).unflatten(-1, size)
+    return torch.softmax((scores + rows[..., None] + columns[..., None, :]).flatten(-2), -1) @ v
+
+
+def sam(q, k, v, rows, columns):
+    """As SAM's image encoder has it: products of queries with what tables say of distances, in heights and in widths."""
+    batch, heads, _, depth = q.shape
+    h, w = (t.shape[0] // 2 + 1 for t in (rows, columns))
+    tables = [t[torch.arange(n, device=t.device)[:, None] - torch.arange(n, device=t.device) + n - 1] for t, n in ((rows, h), (columns, w))]
+    image = q.reshape(batch * heads, h, w, depth)
+    of_rows, of_columns = torch.einsum("bhwc,hkc->bhwk", image, tables[0]), torch.einsum("bhwc,wkc->bhwk", image, tables[1])
+    scores = ((q * depth**-0.5) @ k.transpose(-2, -1)).view(batch * heads, h, w, h, w)
+    scores = scores + of_rows[..., :, None] + of_columns[..., None, :]
+    return torch.softmax(scores.view(batch, heads, h * w, h * w), -1) @ v
+
+
 def _causal(s):
     return torch.arange(s.shape[-1]) <= torch.arange(s.shape[-2])[:, None]
 
@@ -179,6 +198,8 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "decayed": (WEIGHTS["decayed"], _operands(12, 12, 4, lambda: torch.rand(4)), (None, 0)),
     "sigmoid and padding": (lambda q, k, v, m: torch.sigmoid(q @ k.transpose(-1, -2) / 4).masked_fill(~m, 0) @ v, _operands(
         12, 12, 4, lambda: torch.rand(2, 1, 1, 12) > 0.4), None),
+    "image": (of_images, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 3), lambda: torch.randn(2, 4, 12, 4)), None),
+    "image, of all heads": (of_images, _operands(12, 12, 4, lambda: torch.randn(2, 1, 12, 2), lambda: torch.randn(4, 12, 6)), None),
     "further": (lambda q, k, v, g: sdpa(q, k, v) * g, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 16)), None),
 }
 

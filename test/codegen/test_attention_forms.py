@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import WEIGHTS, chunked, softmax1, softmax1_below_the_largest
+from attention_cases import WEIGHTS, chunked, sam, softmax1, softmax1_below_the_largest
 from attention_program import share_two_multiprocessors, simulate
 from checks import assert_close_to_float64
 from kernels import build
@@ -58,6 +58,32 @@ def test_chunks():
     c, b, x = torch.randn(3, 40, 16).bfloat16(), torch.randn(3, 40, 16).bfloat16(), torch.randn(3, 4, 40, 16).bfloat16()
     args = (c, b, x, -torch.rand(3, 4, 40))
     assert_close_to_float64(simulate(chunked, args, Attention(1, 16, turns=False)), chunked, args)
+
+
+def image(height, width, batch=2, heads=3, size=16):
+    q, k, v = (torch.randn(batch, heads, height * width, size).bfloat16() for _ in range(3))
+    return q, k, v, torch.randn(2 * height - 1, size).bfloat16(), torch.randn(2 * width - 1, size).bfloat16()
+
+
+@pytest.mark.covering(most=3)
+@pytest.mark.parametrize("height, width, schedule", [
+    (6, 6, Attention(1, 16, turns=False)), (5, 7, Attention(1, 16, turns=False)), (4, 8, Attention(1, 16, turns=False)),
+    (6, 8, Attention(1, 32, turns=False)), (3, 24, Attention(2, 32)), (5, 16, Attention(1, 48, turns=False)), (3, 16, Attention(1, 32, turns=False)),
+    (5, 8, Attention(1, 32, turns=False, splits=2)), (5, 8, Attention(1, 32, turns=False, parts=2)),
+])
+def test_biases_of_rows_and_of_columns(height, width, schedule):
+    """Rows of whole blocks and of parts, of multiples of 8 and others, and a last block with fewer rows."""
+    torch.manual_seed(0)
+    args = image(height, width)
+    assert_close_to_float64(simulate(sam, args, schedule), sam, args)
+
+
+def test_biases_of_columns_stay_in_registers():
+    """Those of 64 columns are the same for each block of 64 keys, with 2 rows of a thread; that of a row of the image is one for all of them."""
+    text = kernel_of(sam, image(64, 64, 1, 12, 64))
+    built = build(text, "attention", chosen(text))
+    assert built.schedule.keys % 64 == 0 and built.count(r"ld\.global") <= 2 * (8 + 3 * built.schedule.keys // 64)
+    assembled(built)
 
 
 @pytest.mark.covering(most=2)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from attention_cases import WEIGHTS, chunked, softmax1, softmax1_below_the_largest
+from attention_cases import WEIGHTS, chunked, of_images, sam, softmax1, softmax1_below_the_largest
 from checks import assert_right
 from on_gpu import on_hopper
 
@@ -30,6 +30,20 @@ def right(function, args):
 def test_softmax1(unmeasured, function, queries, keys, size, dtype):
     q, k, v = heads(queries, keys, size, dtype=dtype)
     right(function, (q * (4 / size**0.5), k, v))
+
+
+@pytest.mark.parametrize("height, width, batch, size", [(64, 64, 1, 64), (14, 14, 50, 64), (24, 48, 3, 80), (7, 9, 20, 32)])
+def test_biases_of_rows_and_of_columns(height, width, batch, size):
+    """SAM's: of images and of windows; beside attention there are products of queries with tables, and what these are made of."""
+    q, k, v = heads(height * width, height * width, size, batch, of=3)
+    tables = (torch.randn(2 * n - 1, size, device="cuda").bfloat16() / 8 for n in (height, width))
+    assert len(re.findall(r'generator = "attention"', assert_right(sam, (q, k, v, *tables)).ir("scheduled"))) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_given_biases_of_rows_and_of_columns(dtype):
+    q, k, v = heads(300, 16 * 20, 64, dtype=dtype)
+    right(of_images, (q / 2, k, v, *(torch.randn(2, 4, 300, n, device="cuda").to(dtype) for n in (16, 20))))
 
 
 @pytest.mark.parametrize("name", WEIGHTS)

@@ -38,6 +38,7 @@ class Points:
     shared: tuple[int, ...] = ()
     blocks: Blocks | None = None
     softmax: bool = True
+    broken: tuple[Access, ...] = ()
 
     @property
     def score_extras(self) -> tuple[Access, ...]:

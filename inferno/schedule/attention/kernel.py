@@ -1,9 +1,10 @@
 """What a kernel computes that is attention: two contractions with a softmax of whole rows between them (``parser.py`` reads it off the IR)."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from inferno.mlir import ir
-from inferno.schedule.analysis.accesses import Access
+from inferno.schedule.analysis.accesses import Access, merge
 from inferno.schedule.analysis.pages import Pages
 from inferno.schedule.attention.bands import Band
 from inferno.schedule.attention.cache_writes import CacheWrite
@@ -21,7 +22,8 @@ class AttentionKernel:
         o[b, i, e] = sum over j of weighting(weight(softmax over j of s)[b, i, j]) * v[b, j, e]
         destinations = epilogue(o)
 
-    All accesses have one stride for each loop of ``sizes``: 0 where a tensor does not depend on it.  Loops of the batch may be any number: with
+    All accesses have one stride for each loop of ``sizes``: 0 where a tensor does not depend on it.  All but those for scores (``broken``) also have one
+    for queries and for keys, each of which is a number then.  Loops of the batch may be any number: with
     grouped queries k and v have stride 0 along one of them.  Products are summed, and scores and softmax computed, in float32.
 
     ``q.element``, ``k.element`` and ``v.element`` are the types that are multiplied; the weights are rounded to ``weight`` (v's type).
@@ -91,6 +93,11 @@ class AttentionKernel:
     def score_extras(self) -> tuple[Access, ...]:
         """The tensors that the score function reads: masks, biases."""
         return tuple(dict.fromkeys(sources(self.score) + (() if self.blocks is None else sources(self.blocks.whole.score))))
+
+    @cached_property
+    def broken(self) -> tuple[Access, ...]:
+        """Of these the tensors that have several strides along queries or keys: of rows of an image, and of columns of it."""
+        return tuple(x for x in self.score_extras if any(len(merge(g.dims, self.sizes, [x])) > 1 for g in (self.queries, self.keys)))
 
     @property
     def weighting_extras(self) -> tuple[Access, ...]:

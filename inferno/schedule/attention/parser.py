@@ -20,7 +20,7 @@ from inferno.schedule.analysis.unchanged import read_by_text
 from inferno.schedule.attention.bands import Band, compares, find_band, find_reach
 from inferno.schedule.attention.cache_writes import take_writes
 from inferno.schedule.attention.dropout import find_factor, read_dropout
-from inferno.schedule.attention.kernel import AttentionKernel
+from inferno.schedule.attention.kernel import AttentionKernel, sources
 from inferno.schedule.attention.listed_blocks import Blocks, Peeled, Whole, make_blocks, only_hides, peel_blocks, queries_of
 from inferno.schedule.attention.score_expressions import constant_factor, holds, only, plain, readers_of, unrounded, unscaled
 from inferno.schedule.attention.softmax import Softmax, read_softmax
@@ -117,18 +117,16 @@ class Parser:
         self.accesses = [
             *(reach or ()), *([sink] if isinstance(sink, Access) else []),
             *(a for e in operands for a in ((e.access,) if e.pages else e.reads)),
-            *(a for m in (score, None if seen.whole is None else seen.whole.score, weighting, epilogue) if m is not None for a in m.sources if a is not None),
+            *(a for m in (None if seen.whole is None else seen.whole.score, weighting, epilogue) for a in sources(m)),
             *(d.access for d in destinations), *(x for x in (logarithms, largest) if x is not None),
         ]
         dropout = None if found.factor is None else read_dropout(found.factor, self.keys, self.numbers)
         self.accesses += [] if dropout is None else dropout.places
-        keys = self.group(self.keys)  # of which tables of pages say nothing
-        self.accesses += [e.pages.table for e in operands if e.pages]
-        queries = seen.queries or self.queries(shared)
-        blocks = None if found.peeled is None else self.blocks_of(found.peeled, queries, seen.whole)
-        if reach is not None and any(reach[0].strides[self.numbers[loop]] for loop in queries):
+        keys, loops, queries = self.sides(seen.queries, shared, [e.pages.table for e in operands if e.pages], list(sources(score)))
+        blocks = None if found.peeled is None else self.blocks_of(found.peeled, loops, seen.whole)
+        if reach is not None and any(reach[0].strides[self.numbers[loop]] for loop in loops):
             reach = None  # each query of a tile has its own
-        batch, queries, depth, width = (self.group(g) for g in ([r for r in self.rows if r not in queries], queries, found.product.loops, width))
+        batch, depth, width = (self.group(g) for g in ([r for r in self.rows if r not in loops], found.product.loops, width))
         groups = [batch, queries, keys, depth, width]
         if not all(g.flat for g in groups[1:]) or not (dropout is None or dropout.has(queries.dims, self.sizes)):
             raise NotUnderstood
@@ -349,6 +347,26 @@ class Parser:
             if loop not in found and self.group(more).flat:
                 found = more
         return found
+
+    def sides(
+        self, banded: list[Loop] | None, shared: Sequence[Loop], tables: list[Access], of_scores: list[Access],
+    ) -> tuple[Group, list[Loop], Group]:
+        """Keys, the loops over queries, and these: such that tensors which are read for scores have one stride along them, too, if that can be."""
+        others = self.accesses
+
+        def found(of_scores: list[Access]) -> tuple[Group, list[Loop], Group]:
+            self.accesses = [*others, *of_scores]
+            keys = self.group(self.keys)  # of which tables of pages say nothing
+            self.accesses += tables
+            loops = banded or self.queries(shared)
+            return keys, loops, self.group(loops)
+
+        keys, loops, queries = found(of_scores)
+        if (keys.flat and queries.flat) or any(not isinstance(size, int) for size in self.sizes):
+            return keys, loops, queries
+        keys, loops, queries = found([])
+        self.accesses += of_scores
+        return keys, loops, queries
 
     def group(self, loops: Sequence[Loop]) -> Group:
         dims = [self.numbers[loop] for loop in loops]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from inferno.mlir import func, ir, makes, owner, walk
 from inferno.passes.contraction import parse_fused
-from inferno.passes.generics import PARALLEL, body, inputs, is_elementwise, kinds, maps
+from inferno.passes.generics import PARALLEL, body, dims, inputs, is_elementwise, kinds, maps
 from inferno.passes.programs import PRECISION, VIEWS, callee, keep_precision, operations_in, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.accesses import loop_sizes
@@ -275,8 +275,8 @@ def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
 def _is_batched(kernel: func.FuncOp) -> bool:
     """Whether a kernel's products are of several pairs of matrices, as those of heads are."""
     def shared(op: ir.Operation) -> bool:
-        used = [{e.position for e in map(ir.AffineDimExpr, m.results)} for m in maps(op)[:2]]
-        return any(kinds(op)[d] == PARALLEL and sizes[d] != 1 for d in set.intersection(*used)) if (sizes := loop_sizes(op)) is not None else False
+        used, sizes = [dims(m) for m in maps(op)[:2]], loop_sizes(op)
+        return None not in used and sizes is not None and any(kinds(op)[d] == PARALLEL and sizes[d] != 1 for d in {*used[0]} & {*used[1]})
 
     return all(shared(o) for o in walk(kernel, "linalg.generic") if parse_fused(o) is not None)
 
