@@ -84,6 +84,13 @@ def of_images(q, k, v, rows, columns):
     return torch.softmax((scores + rows[..., None] + columns[..., None, :]).flatten(-2), -1) @ v
 
 
+def relative(q, k, v, scores):
+    """As Conformers have it: of what queries say of each distance, [..., 2 n - 1], those of rows are shifted by one more each, without a look-up."""
+    n, distances = scores.shape[-2:]
+    shifted = F.pad(scores, (1, 0)).reshape(*scores.shape[:2], distances + 1, n)[:, :, 1:].reshape(scores.shape)[..., :n]
+    return torch.softmax((q @ k.transpose(-1, -2) + shifted) / 4, -1) @ v
+
+
 def sam(q, k, v, rows, columns):
     """As SAM's image encoder has it: products of queries with what tables say of distances, in heights and in widths."""
     batch, heads, _, depth = q.shape
@@ -198,6 +205,7 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "decayed": (WEIGHTS["decayed"], _operands(12, 12, 4, lambda: torch.rand(4)), (None, 0)),
     "sigmoid and padding": (lambda q, k, v, m: torch.sigmoid(q @ k.transpose(-1, -2) / 4).masked_fill(~m, 0) @ v, _operands(
         12, 12, 4, lambda: torch.rand(2, 1, 1, 12) > 0.4), None),
+    "relative": (relative, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 23)), None),
     "image": (of_images, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 3), lambda: torch.randn(2, 4, 12, 4)), None),
     "image, of all heads": (of_images, _operands(12, 12, 4, lambda: torch.randn(2, 1, 12, 2), lambda: torch.randn(4, 12, 6)), None),
     "further": (lambda q, k, v, g: sdpa(q, k, v) * g, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 16)), None),

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from attention_cases import WEIGHTS, chunked, of_images, sam, softmax1, softmax1_below_the_largest
+from attention_cases import WEIGHTS, chunked, of_images, relative, sam, softmax1, softmax1_below_the_largest
 from checks import assert_right
 from on_gpu import on_hopper
 
@@ -44,6 +44,12 @@ def test_biases_of_rows_and_of_columns(height, width, batch, size):
 def test_given_biases_of_rows_and_of_columns(dtype):
     q, k, v = heads(300, 16 * 20, 64, dtype=dtype)
     right(of_images, (q / 2, k, v, *(torch.randn(2, 4, 300, n, device="cuda").to(dtype) for n in (16, 20))))
+
+
+@pytest.mark.parametrize("length, size", [(200, 64), (1024, 64), (77, 128)])
+def test_relative_positions(length, size):
+    q, k, v = heads(length, length, size)
+    right(relative, (q / size**0.5, k, v, torch.randn(2, 4, length, 2 * length - 1, device="cuda").bfloat16()))
 
 
 @pytest.mark.parametrize("name", WEIGHTS)

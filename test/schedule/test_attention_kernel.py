@@ -78,6 +78,24 @@ def test_a_bias_of_distances_that_are_cut_off_is_looked_up_in_front(tmp_path, pl
     is_one_kernel(attend, args, tmp_path / "attention.mlir")
 
 
+def test_rows_that_are_shifted_are_read_where_they_are():
+    args = operands("relative", torch.bfloat16)
+    with idle_context(), ir.Location.unknown():
+        a, _ = read(fused(CASES["relative"][0], args), args)
+    (scores,) = a.score_extras
+    assert (scores.strides[a.queries.dims[-1]], scores.strides[a.keys.dims[-1]], scores.offset) == (22, 1, 11)
+
+
+def test_rows_that_are_shifted_into_others(tmp_path):
+    """Transformer-XL's have as many distances as keys: what is behind the diagonal is of the next row, or 0, and is made in front."""
+    def attend(q, k, v, scores):
+        n = scores.shape[-1]
+        shifted = F.pad(scores, (1, 0)).reshape(2, 4, n + 1, n)[:, :, 1:].reshape(scores.shape)
+        return torch.softmax((_scores(q, k) + shifted) / 4, -1) @ v
+
+    is_one_kernel(attend, (*operands("plain", torch.bfloat16), torch.randn(2, 4, 12, 12).bfloat16()), tmp_path / "attention.mlir")
+
+
 def _scores(q, k):
     return q @ k.transpose(-1, -2)
 

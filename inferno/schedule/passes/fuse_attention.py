@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from inferno.mlir import func, ir, makes, owner, walk
 from inferno.passes.contraction import parse_fused
-from inferno.passes.generics import PARALLEL, body, dims, inputs, is_elementwise, kinds, maps
+from inferno.passes.generics import PARALLEL, body, dims, inputs, is_elementwise, kinds, maps, yielded
 from inferno.passes.programs import PRECISION, VIEWS, callee, keep_precision, operations_in, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.accesses import loop_sizes
@@ -37,7 +37,7 @@ _BESIDES = {"arith.constant", "tensor.empty", "tensor.extract_slice", "func.retu
 _SCALING = {"arith.extf", "arith.truncf", "arith.mulf", "arith.divf", "arith.constant", "linalg.yield"}
 _PLACING = {
     "linalg.index", "arith.index_cast", "arith.addi", "arith.subi", "arith.cmpi", "arith.select", "arith.constant", "tensor.extract", "linalg.yield",
-    "arith.divsi",
+    "arith.divsi", "arith.divui", "arith.remui", "scf.if", "scf.yield",
 }
 
 Calls = tuple[ir.Operation, ...]
@@ -107,8 +107,11 @@ class Fusion(Rewrite):
             moves, masks, behind = self.before(core, self.is_move), self.before(core, self.is_mask), self.behind(last)
             rows = core[:core.index(last):-1]  # what is made of the softmax's rows, if anything is
             pages = self.before(core, lambda call: self.is_page(call) and not self.is_written(call, last))
+            around = self.before(core, lambda call: self.is_move(call) or self.is_mask(call))  # a mask of what a move has made, too
+            around = () if {*around} == {*moves, *masks} else (*around, *behind)
             for more in dict.fromkeys((
-                (*pages, *masks, *behind), (*pages, *behind), (*moves, *masks, *behind), (*moves, *behind), (*masks, *behind), behind, (),
+                *filter(None, [around]), (*pages, *masks, *behind), (*pages, *behind), (*moves, *masks, *behind), (*moves, *behind), (*masks, *behind),
+                behind, (),
             )):
                 ends = ((*(c for c in behind if c in more), last)[0], *rows)
                 if self.merge(tuple(sorted({*core, *more}, key=self.order.__getitem__)), set(core) | set(behind), ends):
@@ -292,12 +295,14 @@ def _is_gather(kernel: func.FuncOp) -> bool:
 
 
 def _only_reads(kernel: func.FuncOp) -> bool:
-    """Whether a kernel's only operation yields an element whose place is computed of numbers of loops by sums and quotients."""
+    """Whether a kernel's only operation yields an element whose place is computed of numbers of loops by sums and quotients, or a constant beside those that
+    there are."""
     structured = [o for o in operations_in(kernel) if o.name not in _BESIDES]
     if len(structured) != 1 or structured[0].name != "linalg.generic" or inputs(structured[0]):
         return False
-    names = [o.operation.name for o in body(structured[0]).operations]
-    return names[-2:-1] == ["tensor.extract"] and names.count("tensor.extract") == 1 and _PLACING.issuperset(names)
+    names = [o.name for o in walk(structured[0]) if o != structured[0]]
+    made = owner(yielded(structured[0])[0])
+    return made is not None and made.name in ("tensor.extract", "scf.if") and names.count("tensor.extract") == 1 and _PLACING.issuperset(names)
 
 
 def _only_scales(op: ir.Operation) -> bool:
