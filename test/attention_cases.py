@@ -103,6 +103,13 @@ def sam(q, k, v, rows, columns):
     return torch.softmax(scores.view(batch, heads, h * w, h * w), -1) @ v
 
 
+def gated(q, k, v, gates):
+    """As Qwen3-Next has it: what a projection gives beside queries, [batch, queries, heads, 2 depth], opens and closes results."""
+    _, gates = gates.chunk(2, -1)
+    out = sdpa(q, k, v, is_causal=True).transpose(1, 2)
+    return out.flatten(2) * torch.sigmoid(gates.flatten(2))
+
+
 def _causal(s):
     return torch.arange(s.shape[-1]) <= torch.arange(s.shape[-2])[:, None]
 
@@ -208,6 +215,8 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "relative": (relative, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 23)), None),
     "image": (of_images, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 3), lambda: torch.randn(2, 4, 12, 4)), None),
     "image, of all heads": (of_images, _operands(12, 12, 4, lambda: torch.randn(2, 1, 12, 2), lambda: torch.randn(4, 12, 6)), None),
+    "gated": (gated, _operands(12, 12, 4, lambda: torch.randn(2, 12, 4, 32)), (None, 0)),
+    "gated, of heads": (lambda q, k, v, g: sdpa(q, k, v) * g[..., None], _operands(12, 12, 4, lambda: torch.randn(2, 4, 12)), None),
     "further": (lambda q, k, v, g: sdpa(q, k, v) * g, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 16)), None),
 }
 

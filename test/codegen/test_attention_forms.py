@@ -2,16 +2,19 @@
 
 import pytest
 import torch
-from attention_cases import WEIGHTS, chunked, sam, softmax1, softmax1_below_the_largest
+from attention_cases import WEIGHTS, chunked, gated, sam, softmax1, softmax1_below_the_largest
 from attention_program import share_two_multiprocessors, simulate
 from checks import assert_close_to_float64
 from kernels import build
 from test_attention import chosen, heads, kernel_of
 from test_wgmma import assembled
 
+import inferno
 from inferno.mlir import ir, idle_context
 from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attention.short_attention import ShortAttention
+
+F = torch.nn.functional
 
 
 @pytest.mark.covering(most=2)
@@ -58,6 +61,28 @@ def test_chunks():
     c, b, x = torch.randn(3, 40, 16).bfloat16(), torch.randn(3, 40, 16).bfloat16(), torch.randn(3, 4, 40, 16).bfloat16()
     args = (c, b, x, -torch.rand(3, 4, 40))
     assert_close_to_float64(simulate(chunked, args, Attention(1, 16, turns=False)), chunked, args)
+
+
+@pytest.mark.covering(most=2)
+@pytest.mark.parametrize("schedule", [Attention(1, 16, turns=False), Attention(1, 16, turns=False, parts=3), Attention(2, 32, overlap=False)])
+def test_gates(schedule):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 40, 16).bfloat16() for _ in range(3))
+    args = (q, k, v, torch.randn(2, 40, 3, 32).bfloat16())
+    assert_close_to_float64(simulate(gated, args, schedule), gated, args)
+
+
+@pytest.mark.parametrize("gate, kernels", [
+    (lambda q, k, v, x: F.scaled_dot_product_attention(q, k, v) * torch.sigmoid(x.unflatten(2, (4, -1)).transpose(1, 2)), 1),
+    (lambda q, k, v, x: F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) * torch.sigmoid(x), 1),
+    (lambda q, k, v, x: F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) + x, 1),
+    (lambda q, k, v, x: ((o := F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)) * torch.sigmoid(x), o), 2),
+    (lambda q, k, v, x: (F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) * (g := torch.sigmoid(x)), g), 2),
+])
+def test_what_is_made_of_results_is_part_of_the_kernel(gate, kernels):
+    """Unless something else reads them, or the gate."""
+    args = (*heads(512, 512, 64), torch.zeros(2, 512, 256).bfloat16())
+    assert len(inferno.compile(gate, args, target="sm_90a").explain().rows) == kernels
 
 
 def image(height, width, batch=2, heads=3, size=16):

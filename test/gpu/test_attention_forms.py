@@ -4,10 +4,11 @@ import re
 
 import pytest
 import torch
-from attention_cases import WEIGHTS, chunked, of_images, relative, sam, softmax1, softmax1_below_the_largest
+from attention_cases import WEIGHTS, chunked, gated, of_images, relative, sam, softmax1, softmax1_below_the_largest
 from checks import assert_right
 from on_gpu import on_hopper
 
+F = torch.nn.functional
 pytestmark = on_hopper
 
 
@@ -50,6 +51,13 @@ def test_given_biases_of_rows_and_of_columns(dtype):
 def test_relative_positions(length, size):
     q, k, v = heads(length, length, size)
     right(relative, (q / size**0.5, k, v, torch.randn(2, 4, length, 2 * length - 1, device="cuda").bfloat16()))
+
+
+@pytest.mark.parametrize("queries, size, dtype", [(333, 64, torch.bfloat16), (1024, 128, torch.float16), (1, 64, torch.bfloat16), (300, 64, torch.float32)])
+def test_gates(queries, size, dtype):
+    q, k, v = heads(queries, queries if queries > 1 else 4096, size, dtype=dtype)
+    right(gated if queries > 1 else lambda q, k, v, g: F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) * torch.sigmoid(
+        g.chunk(2, -1)[1].flatten(2)), (q, k, v, torch.randn(2, queries, 4, 2 * size, device="cuda").to(dtype)))
 
 
 @pytest.mark.parametrize("name", WEIGHTS)

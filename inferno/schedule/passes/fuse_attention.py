@@ -104,17 +104,15 @@ class Fusion(Rewrite):
     def fuse(self, last: ir.Operation) -> bool:
         """Make one kernel of a contraction, a softmax in front of it and what is around them; whether that was done."""
         for core in self.cores(last):
-            moves, masks, behind = self.before(core, self.is_move), self.before(core, self.is_mask), self.behind(last)
+            moves, masks = self.before(core, self.is_move), self.before(core, self.is_mask)
             rows = core[:core.index(last):-1]  # what is made of the softmax's rows, if anything is
             pages = self.before(core, lambda call: self.is_page(call) and not self.is_written(call, last))
             around = self.before(core, lambda call: self.is_move(call) or self.is_mask(call))  # a mask of what a move has made, too
-            around = () if {*around} == {*moves, *masks} else (*around, *behind)
-            for more in dict.fromkeys((
-                *filter(None, [around]), (*pages, *masks, *behind), (*pages, *behind), (*moves, *masks, *behind), (*moves, *behind), (*masks, *behind),
-                behind, (),
-            )):
-                ends = ((*(c for c in behind if c in more), last)[0], *rows)
-                if self.merge(tuple(sorted({*core, *more}, key=self.order.__getitem__)), set(core) | set(behind), ends):
+            around = [] if {*around} == {*moves, *masks} else [around]
+            inside = dict.fromkeys((*around, (*pages, *masks), pages, (*moves, *masks), moves, masks, ()))
+            for (behind, gates), more in ((after, m) for after in self.after(core, last) for m in inside):
+                ends = ((*behind, last)[0], *rows)
+                if self.merge(tuple(sorted({*core, *more, *behind, *gates}, key=self.order.__getitem__)), {*core, *behind, *gates}, ends):
                     self.number()  # the new call, too
                     return True
         return False
@@ -263,6 +261,22 @@ class Fusion(Rewrite):
         """What only moves the result, if nothing else reads it."""
         found = list(dict.fromkeys(readers(last.results[0]))) if len(last.results) == 1 else []
         return tuple(found) if len(found) == 1 and self.called(found[0], self.moves) else ()
+
+    def after(self, core: Calls, last: ir.Operation) -> list[tuple[Calls, Calls]]:
+        """What only moves the result, and what is then made of it element by element, if nothing else reads it, the last one first, and gates that are made
+        for these alone; as much as there is, and less."""
+        found = list(dict.fromkeys((self.behind(last), ())))
+        end = (*found[0], last)[0]
+        read = list(dict.fromkeys(readers(end.results[0]))) if len(end.results) == 1 else []
+        if len(read) == 1 and self.called(read[0], self.maps) and self.is_as_much(read[0], last):
+            found.insert(0, (read[0], *found[0]))
+        together = (*found[0], last)
+        gates = [c for c in self.makers(together) if c not in core and self.called(c, self.maps | self.moves) and self.is_as_much(c, last)]
+        gates = tuple(c for c in gates if all(u in together for r in c.results for u in readers(r)))
+        return [*([(found[0], gates)] if gates else []), *((behind, ()) for behind in found)]
+
+    def is_as_much(self, call: ir.Operation, last: ir.Operation) -> bool:
+        return len(call.results) == 1 and _elements(call.results[0]) == _elements(last.results[0])
 
 
 def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
