@@ -91,6 +91,14 @@ def relative(q, k, v, scores):
     return torch.softmax((q @ k.transpose(-1, -2) + shifted) / 4, -1) @ v
 
 
+def conformer(q, k, v, table, of_content, of_places):
+    """As Wav2Vec2-Conformer has it: two vectors are added to queries, which are multiplied with keys and with what stands for distances."""
+    scores = (q + of_places[:, None]) @ table.transpose(-1, -2)
+    shifted = torch.cat([scores.new_zeros(*scores.shape[:-1], 1), scores], -1).view(*scores.shape[:2], -1, scores.shape[2])[:, :, 1:].view_as(scores)
+    scores = (q + of_content[:, None]) @ k.transpose(-1, -2) + shifted[..., :scores.shape[-1] // 2 + 1]
+    return torch.softmax(scores / q.shape[-1]**0.5, -1) @ v
+
+
 def sam(q, k, v, rows, columns):
     """As SAM's image encoder has it: products of queries with what tables say of distances, in heights and in widths."""
     batch, heads, _, depth = q.shape

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from attention_cases import WEIGHTS, chunked, gated, of_images, relative, sam, softmax1, softmax1_below_the_largest
+from attention_cases import WEIGHTS, chunked, conformer, gated, of_images, relative, sam, softmax1, softmax1_below_the_largest
 from checks import assert_right
 from on_gpu import on_hopper
 
@@ -51,6 +51,12 @@ def test_given_biases_of_rows_and_of_columns(dtype):
 def test_relative_positions(length, size):
     q, k, v = heads(length, length, size)
     right(relative, (q / size**0.5, k, v, torch.randn(2, 4, length, 2 * length - 1, device="cuda").bfloat16()))
+
+
+def test_what_is_added_to_queries_is_computed_in_front():
+    table, of_content, of_places = (torch.randn(4, *n, 64, device="cuda").bfloat16() for n in ((1023,), (), ()))
+    text = assert_right(conformer, (*heads(512, 512, 64), table, of_content, of_places)).ir("scheduled")
+    assert len(re.findall(r'generator = "attention"', text)) == 1 and "reduce_maximumf" not in text.split("func.func private")[0]
 
 
 @pytest.mark.parametrize("queries, size, dtype", [(333, 64, torch.bfloat16), (1024, 128, torch.float16), (1, 64, torch.bfloat16), (300, 64, torch.float32)])

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import CASES, F, calls, evaluate, fused, read, sdpa
+from attention_cases import CASES, F, calls, conformer, evaluate, fused, read, sdpa
 from checks import assert_close_to_float64
 
 import inferno
@@ -84,6 +84,13 @@ def test_rows_that_are_shifted_are_read_where_they_are():
         a, _ = read(fused(CASES["relative"][0], args), args)
     (scores,) = a.score_extras
     assert (scores.strides[a.queries.dims[-1]], scores.strides[a.keys.dims[-1]], scores.offset) == (22, 1, 11)
+
+
+def test_what_is_added_to_queries_is_computed_in_front(tmp_path):
+    """As for products alone it is not, of few rows."""
+    q, k, v = operands("plain", torch.bfloat16)
+    more = torch.randn(4, 23, 16), torch.randn(4, 16), torch.randn(4, 16)
+    is_one_kernel(conformer, (q, k, v, *(x.bfloat16() for x in more)), tmp_path / "attention.mlir")
 
 
 def test_rows_that_are_shifted_into_others(tmp_path):

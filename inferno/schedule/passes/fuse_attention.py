@@ -25,6 +25,7 @@ from inferno.schedule.passes.edges import Edges, by_symbols, edges_of
 from inferno.schedule.passes.merge_calls import defer, merged_kernel, replace_calls
 from inferno.schedule.passes.operation_order import order_by_need
 from inferno.schedule.passes.rewrite import Rewrite
+from inferno.schedule.passes.split_operands import split_scores
 from inferno.symbolic import Undecided, hint, product
 from inferno.target import find_target
 
@@ -67,6 +68,8 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
             return min((t for form in (attention, short_attention) if (t := form.time(kernel, machine)) is not None), default=UNKNOWN)
 
     Fusion.rewrite(module, machine, time=time, pages=True)
+    if machine.hopper and split_scores(module, machine):  # queries and keys are read as they lie in memory
+        Fusion.rewrite(module, machine, time=time, pages=True)
 
 
 @dataclass
