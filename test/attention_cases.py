@@ -133,6 +133,17 @@ def decayed(s, rates):
     return s * torch.where(distances >= 0, torch.exp(-distances * rates[:, None, None]), 0.0).to(s.dtype)
 
 
+def normalised(s, least):
+    """As RetNet divides it: by the sum of sizes, where that is more than ``least``."""
+    return s.tril() / s.tril().abs().sum(-1, keepdim=True).clamp(min=least)
+
+
+def positive(q, k, v):
+    """Linear attention with positive features, as products of all pairs."""
+    weights = ((F.elu(q) + 1) @ (F.elu(k) + 1).transpose(-1, -2)).tril()
+    return weights / (weights.sum(-1, keepdim=True) + 1e-6) @ v
+
+
 def chunked(c, b, x, steps):
     """As Mamba-2 has it (SSD) inside of a chunk: weights decay by steps of their own, and few heads share keys and queries."""
     sums = torch.cumsum(steps, -1)
@@ -147,6 +158,9 @@ WEIGHTS = {
     "relu, squared, causal": weighted(lambda s: torch.relu(s).square().masked_fill(~_causal(s), 0) / s.shape[-1]),
     "linear, causal": weighted(lambda s: s.tril()),
     "linear, causal by a product": weighted(lambda s: s * _causal(s)),
+    "divided by sizes, causal": weighted(lambda s: normalised(s, 1)),
+    "divided by sums, causal": weighted(lambda s: (w := torch.relu(s).tril()) / (w.sum(-1, keepdim=True) + 0.01)),
+    "powers that are hidden, causal": weighted(lambda s: (w := torch.exp(s) * _causal(s)) / w.sum(-1, keepdim=True)),
     "decayed": weighted(decayed),
 }
 """Attention whose weights are no softmax."""
@@ -273,6 +287,9 @@ def evaluate(a: AttentionKernel, arguments: list[Tensor | None]) -> Tensor:
         seen = seen & (j <= i + a.band.high) if a.band.high is not None else seen
         scores = torch.where(seen, scores, -torch.inf if a.softmax else 0.0)
     weights = _softmax(a, scores, at) if a.softmax else scores
+    if a.divisor is not None:
+        total = (weights.abs() if a.divisor.absolute else weights).sum(a.keys.dims, keepdim=True)
+        weights = weights / (total if a.divisor.made is None else mapped(a.divisor.made, total)[0])
     if a.weighting is not None:
         weights = mapped(a.weighting, weights)[0]
     o = (weights * operand(a.v)).sum(a.keys.dims, keepdim=True)

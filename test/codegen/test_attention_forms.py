@@ -1,8 +1,10 @@
 """Attention of other forms than softmax of scores: numbers on the simulator beside float64, and that ptxas takes the kernels without spills."""
 
+import itertools
+
 import pytest
 import torch
-from attention_cases import WEIGHTS, chunked, gated, sam, softmax1, softmax1_below_the_largest
+from attention_cases import WEIGHTS, chunked, gated, sam, softmax1, softmax1_below_the_largest, weighted
 from attention_program import share_two_multiprocessors, simulate
 from checks import assert_close_to_float64
 from kernels import build
@@ -15,6 +17,7 @@ from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attention.short_attention import ShortAttention
 
 F = torch.nn.functional
+ALONE, DIVIDED = ("sigmoid", "sigmoid, causal", "linear, causal", "decayed"), ("divided by sizes, causal", "divided by sums, causal")
 
 
 @pytest.mark.covering(most=2)
@@ -38,10 +41,11 @@ def heads_of(name, queries, keys):
 
 
 @pytest.mark.covering(most=3)
-@pytest.mark.parametrize("name", ["sigmoid", "sigmoid, causal", "linear, causal", "decayed"])
-@pytest.mark.parametrize("schedule", [
-    Attention(1, 16, turns=False), Attention(1, 48, turns=False), Attention(2, 32, overlap=False), Attention(1, 16, turns=False, splits=3),
-    Attention(1, 16, turns=False, parts=3), ShortAttention(),
+@pytest.mark.parametrize("name, schedule", [
+    *itertools.product(ALONE + DIVIDED, (
+        Attention(1, 16, turns=False), Attention(1, 48, turns=False), Attention(2, 32, overlap=False), Attention(1, 16, turns=False, splits=3),
+        Attention(1, 16, turns=False, parts=3),
+    )), *((name, ShortAttention()) for name in ALONE),
 ])
 def test_weights_of_scores_alone(name, schedule):
     """Keys are no multiple of a block's: the sigmoid of nothing is none."""
@@ -50,10 +54,12 @@ def test_weights_of_scores_alone(name, schedule):
 
 
 @pytest.mark.parametrize("queries", [4, 150])
-def test_equal_shares(queries, monkeypatch):
+@pytest.mark.parametrize("name", ["sigmoid", "sigmoid, divided"])
+def test_equal_shares(name, queries, monkeypatch):
     share_two_multiprocessors(monkeypatch)
-    args = heads_of("sigmoid", queries, 90)
-    assert_close_to_float64(simulate(WEIGHTS["sigmoid"], args, Attention(1, 16, 3, "even", False)), WEIGHTS["sigmoid"], args)
+    function = WEIGHTS["sigmoid"] if name == "sigmoid" else weighted(lambda s: (w := s.sigmoid()) / w.sum(-1, keepdim=True))
+    args = heads_of(name, queries, 90)
+    assert_close_to_float64(simulate(function, args, Attention(1, 16, 3, "even", False)), function, args)
 
 
 def test_chunks():

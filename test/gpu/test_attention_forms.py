@@ -70,7 +70,11 @@ def test_gates(queries, size, dtype):
 @pytest.mark.parametrize("queries, size, dtype", [(600, 64, torch.bfloat16), (1024, 128, torch.float16), (49, 32, torch.bfloat16)])
 def test_weights_of_scores_alone(unmeasured, name, queries, size, dtype):
     q, k, v = heads(queries, queries, size, dtype=dtype, batch=2 if queries > 64 else 512)
-    right(WEIGHTS[name], (q * (4 / size**0.5), k, v, *([torch.rand(4, device="cuda")] if name == "decayed" else [])))
+    args = (q * (4 / size**0.5), k, v, *([torch.rand(4, device="cuda")] if name == "decayed" else []))
+    if queries > 64 or not name.startswith(("divided", "powers")):  # short rows' own kernel divides by nothing but a softmax's sums
+        right(WEIGHTS[name], args)
+    else:
+        assert_right(WEIGHTS[name], args)
 
 
 def test_weights_of_scores_alone_of_few_queries(unmeasured):

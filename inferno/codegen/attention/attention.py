@@ -66,7 +66,8 @@ def emit(kernel: func.FuncOp, a: AttentionKernel, tiling: AttentionTiling, sched
         raise CompileError(f"@{kernel.name.value}: {schedule} needs more shared memory or registers than there are")
     if schedule.warp_rows and tiling.whole is None:
         raise CompileError(f"@{kernel.name.value}: the copy engine cannot bring its operands as they are")
-    for map_ in (a.score, a.weighting, a.epilogue, a.of_logarithm, a.blocks.whole.score if a.blocks is not None and a.blocks.whole.differs else None):
+    inlined = (a.score, a.weighting, a.epilogue, a.of_logarithm, a.divisor and a.divisor.made)
+    for map_ in (*inlined, a.blocks.whole.score if a.blocks is not None and a.blocks.whole.differs else None):
         if map_ is not None:
             recognise_maximum(map_.generic)
             expand_math(map_.generic)

@@ -17,7 +17,7 @@ from inferno.codegen.attention.masks import Masks
 from inferno.codegen.attention.products import Products, awaited, fence
 from inferno.codegen.attention.results import Results, result_axes, result_schedule
 from inferno.codegen.attention.scores import Scores
-from inferno.codegen.attention.softmax import HALVES, Softmax, State, Unnormalised, fma, logarithm, pack_weights, scale_rows
+from inferno.codegen.attention.softmax import HALVES, State, fma, logarithm, pack_weights, scale_rows, softmax_of
 from inferno.codegen.attention.split_keys import Splits
 from inferno.codegen.attention.tiles import Place
 from inferno.codegen.attention.turns import Turns
@@ -69,7 +69,7 @@ class Consumer:
         self.lane = lane
         self.masks = None if f.masks is None else Masks(f.masks, self.number, warp, lane)
         self.place_rows(warp, lane)
-        self.softmax = (Softmax if f.kernel.softmax else Unnormalised)(
+        self.softmax = softmax_of(f.kernel)(
             words, self.scores.factor, self.scores.made, self.scores.halves, exact=f.kernel.q.element.width == 32, added=f.kernel.added)
         self.drops = None if f.kernel.dropout is None else Drops(words, f.kernel.dropout, f.tiling.grid, f.tensors)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
@@ -128,9 +128,9 @@ class Consumer:
 
     def unflatten(self, values: Sequence[ir.Value]) -> Running:
         values, sums = list(values), self.sum_count
-        each = self.softmax.state
-        first = 2 + 2 * each
-        return Running(Position(*values[:2]), State(values[2:2 + each], values[2 + each:first]), values[first:first + sums], values[first + sums:])
+        largest, totals = self.softmax.state
+        state, rest = cut(values[2:], largest + totals)
+        return Running(Position(*values[:2]), State(*cut(state, largest)), *cut(rest, sums))
 
     @property
     def sum_count(self) -> int:
@@ -217,8 +217,8 @@ class Consumer:
         # All of softmax is in front of the wait.
         sums, done = cut(awaited(0, [*sums, *weights, *state.values, *decay]), len(sums))
         weights, done = cut(done, len(weights))
-        each = self.softmax.state
-        state, decay = State(done[:each], done[each:2 * each]), done[2 * each:]
+        largest, totals = self.softmax.state
+        state, decay = State(*cut(done[:largest + totals], largest)), done[largest + totals:]
         f.values.release(old.at.slot, self.member)
         return Running(following, state, scale_rows(sums, decay), self.pack(weights))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import e, inf, log2
 
 from inferno.codegen.attention.results import rounded, with_sources
-from inferno.codegen.attention.softmax import HALVES, Softmax, Unnormalised, pack_weights, scale_rows
+from inferno.codegen.attention.softmax import HALVES, pack_weights, scale_rows, softmax_of
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.expand_math import expand_math
@@ -76,7 +76,7 @@ class _Emitter:
         values = [self.v.load(self.key(j, 0), self.cut) for j in range(self.k.count)]
         made, scale = t.kernel.score is not None, t.kernel.scale
         folded = t.kernel.softmax and not made and scale > 0  # softmax multiplies in any case
-        softmax = (Softmax if t.kernel.softmax else Unnormalised)(Words({}), log2(e) * (scale if folded else 1.0), made, added=t.kernel.added)
+        softmax = softmax_of(t.kernel)(Words({}), log2(e) * (scale if folded else 1.0), made, added=t.kernel.added)
         weights, state, _ = softmax.step(self.finish(self.scores(loaded), scaled=not folded), None)
         sums = self.sums(pack_weights(weights, t.kernel.weight), values)
         results = scale_rows(sums, softmax.reciprocals(softmax.totals(state), t.kernel.safe))

@@ -7,14 +7,18 @@ Exponentials are powers of 2: ``2^(c s - c m)`` takes one fused multiply-add and
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, inf, log, log2, nan
 from typing import ClassVar
 
 from inferno.codegen.builders.elements import join
+from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.matmul.row_epilogue import exchange
 from inferno.codegen.nvvm.builder import Words, operation
 from inferno.mlir import arith, ir, llvm
 from inferno.passes.generics import float32
+from inferno.schedule.attention.divisors import Divisor
+from inferno.schedule.attention.kernel import AttentionKernel
 
 HALVES = (0, 1)  # of a thread's sums: it has those of two rows, 8 apart
 _CHAINS = 4  # of dependent additions or maxima, each of which takes 4 cycles
@@ -60,7 +64,7 @@ class Softmax:
     halves: Sequence[int] = HALVES
     exact: bool = False
     added: float = 0.0
-    state: ClassVar[int] = 2  # numbers of a ``State``, of each kind
+    state: ClassVar[tuple[int, int]] = (2, 2)  # numbers of a ``State``, of each kind
 
     def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
         """The weights of a block's scores (not divided by their sum), the state with them, and by what earlier weights of both rows are too
@@ -148,7 +152,7 @@ class Softmax:
 class Unnormalised(Softmax):
     """In its place where weights are scores, which nothing is known of from block to block."""
 
-    state: ClassVar[int] = 0
+    state: ClassVar[tuple[int, int]] = (0, 0)
 
     def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
         weights = list(scores)
@@ -165,6 +169,37 @@ class Unnormalised(Softmax):
 
     def decay(self, largest: ir.Value, base: Base) -> ir.Value:
         return float32(1.0)
+
+
+@dataclass(frozen=True)
+class Divided(Unnormalised):
+    """The same where they are divided by something of each row."""
+
+    state: ClassVar[tuple[int, int]] = (0, 2)
+    divisor: Divisor | None = None
+
+    def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
+        weights, *_ = super().step(scores, old)
+        total = []
+        for half in HALVES:
+            own = [weights[i] for i in self.row(half, len(weights))] if half in self.halves else [float32(0.0)]
+            own = [operation("math.absf", [x.type], [x]) for x in own] if self.divisor.absolute else own
+            sum_ = reduce_in_chains(own, arith.addf)
+            total.append(sum_ if old is None else arith.addf(old.total[half], sum_))
+        return weights, State([], total), []
+
+    def totals(self, state: State) -> list[ir.Value]:
+        return [self.in_row(x, arith.addf) for x in state.total]
+
+    def reciprocals(self, totals: Sequence[ir.Value], safe: bool) -> list[ir.Value]:
+        made = self.divisor.made
+        found = totals if made is None else [inline_body(made.block, [x] * len(made.block.arguments))[0] for x in totals]
+        return [arith.divf(float32(1.0), x) for x in found]
+
+
+def softmax_of(a: AttentionKernel) -> Callable[..., Softmax]:
+    """What makes weights of scores."""
+    return Softmax if a.softmax else Unnormalised if a.divisor is None else partial(Divided, divisor=a.divisor)
 
 
 def pack_weights(weights: Sequence[ir.Value], element: ir.Type) -> list[ir.Value]:

@@ -8,6 +8,7 @@ from inferno.schedule.analysis.accesses import Access, merge
 from inferno.schedule.analysis.pages import Pages
 from inferno.schedule.attention.bands import Band
 from inferno.schedule.attention.cache_writes import CacheWrite
+from inferno.schedule.attention.divisors import Divisor
 from inferno.schedule.attention.dropout import Dropout
 from inferno.schedule.attention.listed_blocks import Blocks
 from inferno.schedule.matmul.contraction import Destination, Group, Map, Operand
@@ -37,6 +38,7 @@ class AttentionKernel:
     more.  ``score`` says so too: keys beyond need not be looked at.
     ``blocks``: what is seen of blocks of queries and keys; there is no band then.
     ``softmax``: whether weights are that of scores; otherwise they are the scores themselves (sigmoid attention, retention), 0 outside of the band.
+    ``divisor``: what these are then divided by in each row.
     ``sink``: a further score of each row, for which there is no value; a number where it is the same for all.
     ``added``: what is added to a row's sum of exponentials of what scores are below the largest one.
     ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
@@ -65,6 +67,7 @@ class AttentionKernel:
     reach: tuple[Access, Access] | None
     blocks: Blocks | None
     softmax: bool
+    divisor: Divisor | None
     sink: Access | float | None
     added: float
     safe: bool

@@ -19,6 +19,7 @@ from inferno.schedule.analysis.pages import PAGED, paged_access
 from inferno.schedule.analysis.unchanged import read_by_text
 from inferno.schedule.attention.bands import Band, compares, find_band, find_reach
 from inferno.schedule.attention.cache_writes import take_writes
+from inferno.schedule.attention.divisors import Divided, Divisor, read_divided
 from inferno.schedule.attention.dropout import find_factor, read_dropout
 from inferno.schedule.attention.kernel import AttentionKernel, sources
 from inferno.schedule.attention.listed_blocks import Blocks, Peeled, Whole, make_blocks, only_hides, peel_blocks, queries_of
@@ -59,15 +60,16 @@ def _read(kernel: func.FuncOp, parser: type["Parser"]) -> Any | None:
 
 @dataclass(frozen=True)
 class _Products:
-    """The ``result`` is a sum of ``weights`` times ``v``.  These are ``scores``, or a ``softmax`` of them, which dropout has multiplied by ``factor``, or of
-    which something ``weighted`` is made; scores are computed of ``product``, that of ``q`` and ``k`` times ``scale``.  ``peeled``: the table of a mask of
-    blocks."""
+    """The ``result`` is a sum of ``weights`` times ``v``.  These are ``scores``, or such that are ``divided``, or a ``softmax`` of them, which dropout has
+    multiplied by ``factor``, or of which something ``weighted`` is made; scores are computed of ``product``, that of ``q`` and ``k`` times ``scale``.
+    ``peeled``: the table of a mask of blocks."""
 
     result: Expression
     weights: Expression
     factor: Expression | None
     weighted: Weighted | None
     softmax: Softmax | None
+    divided: Divided | None
     scores: Expression
     peeled: Peeled | None
     product: Expression
@@ -133,8 +135,9 @@ class Parser:
         weight = found.weights.operands[0].type if found.weights.name == "arith.extf" else found.weights.type
         added, safe = (0.0, False) if softmax is None else (softmax.added, softmax.safe)
         return AttentionKernel(
-            self.sizes, *groups, *operands, weight, seen.scale * found.scale, score, seen.band, reach, blocks, softmax is not None, sink, added, safe,
-            epilogue, destinations, logarithms, largest, self.of_logarithm, dropout, weighting, takes_tf32(self.kernel), self.module,
+            self.sizes, *groups, *operands, weight, seen.scale * found.scale, score, seen.band, reach, blocks, softmax is not None,
+            self.divisor(found.divided), sink, added, safe, epilogue, destinations, logarithms, largest, self.of_logarithm, dropout, weighting,
+            takes_tf32(self.kernel), self.module,
         )
 
     def products(self, results: Sequence[Expression]) -> _Products:
@@ -143,7 +146,8 @@ class Parser:
         weights, v = sorted(o.operands, key=lambda e: not holds(e, CONTRACTION))
         self.keys = o.loops
         factor = weighted = softmax = peeled = None
-        if holds(weights, MAXIMUM, SUM):
+        divided = None
+        if _is_softmax(unrounded(weights)):
             undropped, factor = find_factor(unrounded(weights))
             found, weighted, hidden = find_weighting(undropped)
             softmax = self.softmax(found)
@@ -151,7 +155,8 @@ class Parser:
                 softmax, weighted = replace(softmax, safe=True), None if weighted.chosen else weighted
             scores, peeled = peel_blocks(self.tracer, softmax.scores) if self.blocks else (softmax.scores, None)
         else:
-            scores = unrounded(weights)
+            divided = read_divided(unrounded(weights))
+            scores = unrounded(weights) if divided is None else divided.weights
         product = only([scores], CONTRACTION)
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
         if any(holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys) or not k.moves_with() & set(self.keys):
@@ -161,7 +166,7 @@ class Parser:
         (q, of_q), (k, of_k) = map(unscaled, (q, k))
         if weighted is not None and holds(weighted.result, CONTRACTION, MAXIMUM, SUM, PAGED, stop=weighted.weight):
             raise NotUnderstood
-        return _Products(o, weights, factor, weighted, softmax, scores, peeled, product, q, k, v, of_q * of_k)
+        return _Products(o, weights, factor, weighted, softmax, divided, scores, peeled, product, q, k, v, of_q * of_k)
 
     def number_loops(self, out: Sequence[Loops], found: _Products) -> list[Loop]:
         """Give all loops numbers: rows, keys, the product's, and those over the width, which are returned."""
@@ -210,6 +215,12 @@ class Parser:
             raise NotUnderstood
         out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shape(values[0]))]
         return [self.tracer.element(v, list(map(place_of, out))) for v in self.returned], out
+
+    def divisor(self, divided: Divided | None) -> Divisor | None:
+        if divided is None:
+            return None
+        plain = divided.divisor is divided.total
+        return Divisor(divided.absolute, None if plain else make_map(self.module, [divided.divisor], self.numbers, divided.total))
 
     def softmax(self, weights: Expression) -> Softmax:
         found = read_softmax(weights, self.keys)
@@ -372,3 +383,9 @@ class Parser:
         dims = [self.numbers[loop] for loop in loops]
         runs = merge(dims, self.sizes, self.accesses)
         return Group(tuple(dims), tuple(self.sizes[d] for d in dims), tuple(map(tuple, runs)))
+
+
+def _is_softmax(weights: Expression) -> bool:
+    """Whether weights may be a softmax, and what is made of one: exponentials over their sum."""
+    return holds(weights, MAXIMUM) or any(e.name == "arith.divf" and unrounded(e.operands[0]).name == "math.exp" and holds(e.operands[1], SUM)
+                                          for e in weights.walk(lambda e: e.name == CONTRACTION))

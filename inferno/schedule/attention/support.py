@@ -67,7 +67,7 @@ def has_supported_accesses(a: AttentionKernel) -> bool:
         return False
     if any(e.argument in written and e != written[e.argument] for e in a.extras):
         return False  # in place, an element may only be read by the thread that writes it
-    return all(inlined(m) for m in (a.score, a.weighting, a.epilogue, a.of_logarithm, a.blocks and a.blocks.whole.score))
+    return all(inlined(m) for m in (a.score, a.weighting, a.epilogue, a.of_logarithm, a.divisor and a.divisor.made, a.blocks and a.blocks.whole.score))
 
 
 def _has_keys(a: AttentionKernel) -> bool:

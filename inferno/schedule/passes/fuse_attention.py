@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from inferno.mlir import func, ir, makes, owner, walk
 from inferno.passes.contraction import parse_fused
-from inferno.passes.generics import PARALLEL, body, dims, inputs, is_elementwise, kinds, maps, yielded
+from inferno.passes.generics import PARALLEL, body, dims, inputs, is_elementwise, is_reduction, kinds, maps, yielded
 from inferno.passes.programs import PRECISION, VIEWS, callee, keep_precision, operations_in, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.accesses import loop_sizes
@@ -91,6 +91,7 @@ class Fusion(Rewrite):
         self.multiplies = {name for name, k in self.kernels.items() if any(parse_fused(o) is not None for o in walk(k, "linalg.generic"))}
         self.powers = {name for name, k in self.kernels.items() if walk(k, "math.exp")}
         self.largest = {name for name, k in self.kernels.items() if walk(k, "arith.maximumf", "arith.maxnumf")}
+        self.sums = {name for name, k in self.kernels.items() if name not in self.multiplies and _is_sum(k)}
         self.moves = {name for name, k in self.kernels.items() if _is_map(k, moves=True)}
         self.maps = {name for name, k in self.kernels.items() if _is_map(k, moves=False)}
         self.gathers = {name for name, k in self.kernels.items() if self.pages and _is_gather(k)}
@@ -209,9 +210,9 @@ class Fusion(Rewrite):
         return tuple(core), sum(map(_elements, start.results)) < weights
 
     def is_by_element(self, core: Calls) -> bool:
-        """Whether weights are made of scores one by one, of several heads: a product behind a product is rarely something for one kernel."""
+        """Whether weights are made of scores one by one, but for sums, of several heads: a product behind a product is rarely something for one kernel."""
         start, *between = core
-        return _is_batched(self.kernels[callee(start)]) and all(self.called(c, self.maps | self.moves) for c in between)
+        return _is_batched(self.kernels[callee(start)]) and all(self.called(c, self.maps | self.moves | self.sums) for c in between)
 
     def is_of_rows(self, call: ir.Operation, core: Calls) -> bool:
         """Whether a call computes, of rows of the softmax, something that only others read."""
@@ -290,6 +291,12 @@ def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
     if moves:
         return all(o.name in ("linalg.copy", "linalg.transpose", "linalg.broadcast") or _only_scales(o) for o in structured)
     return all(is_elementwise(o) for o in structured)
+
+
+def _is_sum(kernel: func.FuncOp) -> bool:
+    """Whether a kernel adds up what it makes element by element."""
+    structured = [o for o in operations_in(kernel) if o.name == "linalg.generic"]
+    return bool(structured) and all(is_elementwise(o) or is_reduction(o) for o in structured) and not walk(kernel, "arith.maximumf", "arith.maxnumf")
 
 
 def _is_batched(kernel: func.FuncOp) -> bool:
