@@ -56,6 +56,116 @@ def with_sinks(q, k, v, sinks):
     return torch.softmax(scores, -1, dtype=scores.dtype)[..., :-1] @ v
 
 
+def softmax1(q, k, v, largest=lambda s: s.amax(-1, keepdim=True).clamp(min=0)):
+    """Each row has a further score of 0, as exp(s) / (1 + sum of exp(s)) says."""
+    scores = q @ k.transpose(-1, -2) / 4
+    most = largest(scores)
+    powers = torch.exp(scores - most)
+    return powers / (torch.exp(-most) + powers.sum(-1, keepdim=True)) @ v
+
+
+def softmax1_below_the_largest(q, k, v):
+    """As some have it, who subtract the largest score first."""
+    scores = q @ k.transpose(-1, -2) / 4
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return powers / (1 + powers.sum(-1, keepdim=True)) @ v
+
+
+def _powers(q, k, v, more):
+    """No largest score is subtracted."""
+    powers = torch.exp(_added(q @ k.transpose(-1, -2) / 4))
+    return powers / (powers.sum(-1, keepdim=True) + more) @ v
+
+
+def of_images(q, k, v, rows, columns):
+    """Biases of a query and each row of an image, and of it and each column: [..., rows], [..., columns]."""
+    size = (rows.shape[-1], columns.shape[-1])
+    scores = (q @ k.transpose(-1, -2) / 4).unflatten(-1, size)
+    return torch.softmax((scores + rows[..., None] + columns[..., None, :]).flatten(-2), -1) @ v
+
+
+def relative(q, k, v, scores):
+    """As Conformers have it: of what queries say of each distance, [..., 2 n - 1], those of rows are shifted by one more each, without a look-up."""
+    n, distances = scores.shape[-2:]
+    shifted = F.pad(scores, (1, 0)).reshape(*scores.shape[:2], distances + 1, n)[:, :, 1:].reshape(scores.shape)[..., :n]
+    return torch.softmax((q @ k.transpose(-1, -2) + shifted) / 4, -1) @ v
+
+
+def conformer(q, k, v, table, of_content, of_places):
+    """As Wav2Vec2-Conformer has it: two vectors are added to queries, which are multiplied with keys and with what stands for distances."""
+    scores = (q + of_places[:, None]) @ table.transpose(-1, -2)
+    shifted = torch.cat([scores.new_zeros(*scores.shape[:-1], 1), scores], -1).view(*scores.shape[:2], -1, scores.shape[2])[:, :, 1:].view_as(scores)
+    scores = (q + of_content[:, None]) @ k.transpose(-1, -2) + shifted[..., :scores.shape[-1] // 2 + 1]
+    return torch.softmax(scores / q.shape[-1]**0.5, -1) @ v
+
+
+def sam(q, k, v, rows, columns):
+    """As SAM's image encoder has it: products of queries with what tables say of distances, in heights and in widths."""
+    batch, heads, _, depth = q.shape
+    h, w = (t.shape[0] // 2 + 1 for t in (rows, columns))
+    tables = [t[torch.arange(n, device=t.device)[:, None] - torch.arange(n, device=t.device) + n - 1] for t, n in ((rows, h), (columns, w))]
+    image = q.reshape(batch * heads, h, w, depth)
+    of_rows, of_columns = torch.einsum("bhwc,hkc->bhwk", image, tables[0]), torch.einsum("bhwc,wkc->bhwk", image, tables[1])
+    scores = ((q * depth**-0.5) @ k.transpose(-2, -1)).view(batch * heads, h, w, h, w)
+    scores = scores + of_rows[..., :, None] + of_columns[..., None, :]
+    return torch.softmax(scores.view(batch, heads, h * w, h * w), -1) @ v
+
+
+def gated(q, k, v, gates):
+    """As Qwen3-Next has it: what a projection gives beside queries, [batch, queries, heads, 2 depth], opens and closes results."""
+    _, gates = gates.chunk(2, -1)
+    out = sdpa(q, k, v, is_causal=True).transpose(1, 2)
+    return out.flatten(2) * torch.sigmoid(gates.flatten(2))
+
+
+def _causal(s):
+    return torch.arange(s.shape[-1]) <= torch.arange(s.shape[-2])[:, None]
+
+
+def weighted(weights):
+    """Attention whose weights are made of scores alone."""
+    return lambda q, k, v, *more: weights(q @ k.transpose(-1, -2) / 4, *more) @ v
+
+
+def decayed(s, rates):
+    """As RetNet has it: the weights of what is before decay."""
+    distances = torch.arange(s.shape[-2])[:, None] - torch.arange(s.shape[-1])
+    return s * torch.where(distances >= 0, torch.exp(-distances * rates[:, None, None]), 0.0).to(s.dtype)
+
+
+def normalised(s, least):
+    """As RetNet divides it: by the sum of sizes, where that is more than ``least``."""
+    return s.tril() / s.tril().abs().sum(-1, keepdim=True).clamp(min=least)
+
+
+def positive(q, k, v):
+    """Linear attention with positive features, as products of all pairs."""
+    weights = ((F.elu(q) + 1) @ (F.elu(k) + 1).transpose(-1, -2)).tril()
+    return weights / (weights.sum(-1, keepdim=True) + 1e-6) @ v
+
+
+def chunked(c, b, x, steps):
+    """As Mamba-2 has it (SSD) inside of a chunk: weights decay by steps of their own, and few heads share keys and queries."""
+    sums = torch.cumsum(steps, -1)
+    between = (sums[..., :, None] - sums[..., None, :]).masked_fill(~_causal(sums[..., :, None] * sums[..., None, :]), -torch.inf)
+    return torch.einsum("bin,bjn,bhij,bhjp->bhip", c, b, torch.exp(between).to(c.dtype), x)
+
+
+WEIGHTS = {
+    "sigmoid": weighted(lambda s: torch.sigmoid(s - 2.5)),
+    "sigmoid, causal": weighted(lambda s: torch.sigmoid((s - 2.5).masked_fill(~_causal(s), -torch.inf))),
+    "sigmoid, causal by a finite number": weighted(lambda s: torch.sigmoid(torch.where(_causal(s), s, -1e4))),
+    "relu, squared, causal": weighted(lambda s: torch.relu(s).square().masked_fill(~_causal(s), 0) / s.shape[-1]),
+    "linear, causal": weighted(lambda s: s.tril()),
+    "linear, causal by a product": weighted(lambda s: s * _causal(s)),
+    "divided by sizes, causal": weighted(lambda s: normalised(s, 1)),
+    "divided by sums, causal": weighted(lambda s: (w := torch.relu(s).tril()) / (w.sum(-1, keepdim=True) + 0.01)),
+    "powers that are hidden, causal": weighted(lambda s: (w := torch.exp(s) * _causal(s)) / w.sum(-1, keepdim=True)),
+    "decayed": weighted(decayed),
+}
+"""Attention whose weights are no softmax."""
+
+
 def _hidden_again(q, k, v, seen, least):
     """As ESPnet and DeBERTa have it: rows of which all is hidden give 0."""
     scores = (q @ k.transpose(-1, -2) / 4).masked_fill(~seen, least)
@@ -104,6 +214,12 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "transposed": (lambda q, k, v: sdpa(q, k, v).transpose(1, 2).flatten(2), _operands(), None),
     "of one tensor": (_packed, lambda: (torch.randn(2, 12, 192),), None),
     "sinks": (with_sinks, _operands(12, 12, 4, lambda: torch.randn(4)), (None, 0)),
+    "softmax1": (softmax1, _operands(), None),
+    "softmax1 by maximum": (lambda q, k, v: softmax1(q, k, v, lambda s: torch.maximum(s.amax(-1, keepdim=True), torch.zeros(()))), _operands(), None),
+    "softmax1 by padding": (lambda q, k, v: torch.softmax(F.pad(_added(q @ k.transpose(-1, -2) / 4), (0, 1)), -1)[..., :-1] @ v, _operands(), (None, 0)),
+    "softmax1 by powers": (lambda q, k, v: _powers(q, k, v, 1), _operands(), (None, 0)),
+    "powers": (lambda q, k, v: _powers(q, k, v, 0), _operands(), (None, 0)),
+    "softmax1 below the largest": (softmax1_below_the_largest, _operands(), None),
     "cache": (
         lambda q, k, v, p: sdpa(q, k, v, attn_mask=torch.arange(12) <= torch.arange(5)[:, None] + p), _operands(5, 12, 4, lambda: torch.tensor(4)), None,
     ),
@@ -114,6 +230,15 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "causal, and hidden again": (lambda q, k, v: _hidden_again(q, k, v, torch.ones(12, 12, dtype=torch.bool).tril(), -torch.inf), _operands(), (None, 0)),
     "weighted": (lambda q, k, v, a, b: torch.softmax(q @ k.transpose(-1, -2) / 4, -1) * a * b / 0.8 @ v, _operands(
         12, 12, 4, lambda: torch.rand(2, 1, 12, 1), lambda: torch.rand(4, 12, 12)), None),
+    **{name: (f, _operands(), (None, 0) if "causal" in name else None) for name, f in WEIGHTS.items() if name != "decayed"},
+    "decayed": (WEIGHTS["decayed"], _operands(12, 12, 4, lambda: torch.rand(4)), (None, 0)),
+    "sigmoid and padding": (lambda q, k, v, m: torch.sigmoid(q @ k.transpose(-1, -2) / 4).masked_fill(~m, 0) @ v, _operands(
+        12, 12, 4, lambda: torch.rand(2, 1, 1, 12) > 0.4), None),
+    "relative": (relative, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 23)), None),
+    "image": (of_images, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 3), lambda: torch.randn(2, 4, 12, 4)), None),
+    "image, of all heads": (of_images, _operands(12, 12, 4, lambda: torch.randn(2, 1, 12, 2), lambda: torch.randn(4, 12, 6)), None),
+    "gated": (gated, _operands(12, 12, 4, lambda: torch.randn(2, 12, 4, 32)), (None, 0)),
+    "gated, of heads": (lambda q, k, v, g: sdpa(q, k, v) * g[..., None], _operands(12, 12, 4, lambda: torch.randn(2, 4, 12)), None),
     "further": (lambda q, k, v, g: sdpa(q, k, v) * g, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 16)), None),
 }
 
@@ -160,13 +285,11 @@ def evaluate(a: AttentionKernel, arguments: list[Tensor | None]) -> Tensor:
         seen = torch.ones((), dtype=torch.bool)
         seen = seen & (j >= i + a.band.low) if a.band.low is not None else seen
         seen = seen & (j <= i + a.band.high) if a.band.high is not None else seen
-        scores = torch.where(seen, scores, -torch.inf)
-    most = scores.amax(a.keys.dims, keepdim=True)
-    powers = torch.exp(scores - most)
-    total = powers.sum(a.keys.dims, keepdim=True)
-    weights = powers / (total if a.sink is None else total + torch.exp(at(a.sink) - most))
-    if a.safe:
-        weights = torch.where(most == -torch.inf, 0.0, weights)
+        scores = torch.where(seen, scores, -torch.inf if a.softmax else 0.0)
+    weights = _softmax(a, scores, at) if a.softmax else scores
+    if a.divisor is not None:
+        total = (weights.abs() if a.divisor.absolute else weights).sum(a.keys.dims, keepdim=True)
+        weights = weights / (total if a.divisor.made is None else mapped(a.divisor.made, total)[0])
     if a.weighting is not None:
         weights = mapped(a.weighting, weights)[0]
     o = (weights * operand(a.v)).sum(a.keys.dims, keepdim=True)
@@ -176,6 +299,16 @@ def evaluate(a: AttentionKernel, arguments: list[Tensor | None]) -> Tensor:
     sizes, strides = zip(*((n, s) for n, s in zip(a.sizes, destination.access.strides) if s))
     result.as_strided(sizes, strides, destination.access.offset).copy_(o.reshape(sizes))
     return result
+
+
+def _softmax(a: AttentionKernel, scores: Tensor, at: Callable[[Access], Tensor]) -> Tensor:
+    most = scores.amax(a.keys.dims, keepdim=True)
+    powers = torch.exp(scores - most)
+    total = powers.sum(a.keys.dims, keepdim=True)
+    if a.sink is not None:
+        total = total + torch.exp((a.sink if isinstance(a.sink, float) else at(a.sink)) - most)
+    weights = powers / (total + a.added)
+    return torch.where(most == -torch.inf, 0.0, weights) if a.safe else weights
 
 
 def _number(group: Group, sizes: tuple[int, ...]) -> Tensor:
@@ -188,7 +321,8 @@ _OPERATIONS: dict[str, Callable] = {
     "arith.addi": torch.add, "arith.subi": torch.sub, "arith.muli": torch.mul, "arith.andi": torch.bitwise_and, "arith.ori": torch.bitwise_or,
     "arith.xori": torch.bitwise_xor, "arith.select": torch.where, "arith.extf": lambda x: x, "arith.truncf": lambda x: x,
     "arith.index_cast": lambda x: x, "arith.extsi": lambda x: x, "arith.sitofp": torch.Tensor.double, "math.tanh": torch.tanh, "math.exp": torch.exp,
-    "math.absi": torch.abs, "math.absf": torch.abs,
+    "math.absi": torch.abs, "math.absf": torch.abs, "math.log": torch.log,
+    "arith.maximumf": torch.maximum, "arith.uitofp": torch.Tensor.double,
 }
 _PREDICATES = {"eq": torch.eq, "ne": torch.ne, "slt": torch.lt, "sle": torch.le, "sgt": torch.gt, "sge": torch.ge}
 
@@ -208,6 +342,8 @@ def _apply(map_: Map, arguments: list[Tensor | None], sizes: tuple[int, ...]) ->
             value = torch.tensor(op.attributes["value"].value, dtype=torch.float64 if isinstance(op.results[0].type, ir.FloatType) else None)
         elif op.name == "arith.cmpi":
             value = _PREDICATES[arith.CmpIPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name.lower()](*operands)
+        elif op.name == "arith.cmpf":  # of numbers
+            value = _PREDICATES["s" + arith.CmpFPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name.lower()[1:]](*operands)
         else:
             value = _OPERATIONS[op.name](*operands)
         known[op.results[0]] = value

@@ -108,7 +108,7 @@ _SUMMARIES = (
         # inferno-schedule: fused -> scheduled
         "fuse-rows": "CPU: fuse kernels that go over the same rows (softmax, layer norm).",
         "roll-steps": "Roll equal steps that depend on each other into a loop: recurrent layers.",
-        "fuse-attention": "Fuse two contractions and the softmax between them: attention.",
+        "fuse-attention": "Fuse two contractions and the softmax, or the function of scores, between them: attention.",
         "fuse-attention-gradients": "Fuse the products of attention's backward pass.",
         "fuse-grouped": "Hopper: fuse batched products and the selection of each row's matrix: a mixture's experts.",
         "split-operands": "Hopper: write a computed operand to memory once, where that beats computing it for each tile.",

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from attention_cases import WEIGHTS
 from attention_program import simulated
 from checks import assert_close_to_float64
 from fake_driver import launched
@@ -68,6 +69,7 @@ FORMS = {  # the function, its inputs for sizes, which of them vary, the schedul
     "one query, keys shared out": (
         lambda q, k, v: sdpa(q, k, v, enable_gqa=True), one_query, KEYS, Attention(1, 16, turns=False, parts=2, splits=2), [(2, 50), (1, 150), (1, 1)],
     ),
+    "weights of scores alone": (WEIGHTS["sigmoid, causal"], heads, HEADS, Attention(2, 48, order="dynamic"), [(2, 50), (1, 129), (1, 1)]),
     "float32, side by side": (
         side_by_side, lambda b, s: (torch.randn(b, s, 96),), ({0: B, 1: S},), Attention(2, 32, 1, turns=False, overlap=False, pieces=3),
         [(2, 33), (1, 1)],

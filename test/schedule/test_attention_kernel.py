@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import CASES, F, calls, evaluate, fused, read, sdpa
+from attention_cases import CASES, F, calls, conformer, evaluate, fused, read, sdpa
 from checks import assert_close_to_float64
 
 import inferno
@@ -78,6 +78,31 @@ def test_a_bias_of_distances_that_are_cut_off_is_looked_up_in_front(tmp_path, pl
     is_one_kernel(attend, args, tmp_path / "attention.mlir")
 
 
+def test_rows_that_are_shifted_are_read_where_they_are():
+    args = operands("relative", torch.bfloat16)
+    with idle_context(), ir.Location.unknown():
+        a, _ = read(fused(CASES["relative"][0], args), args)
+    (scores,) = a.score_extras
+    assert (scores.strides[a.queries.dims[-1]], scores.strides[a.keys.dims[-1]], scores.offset) == (22, 1, 11)
+
+
+def test_what_is_added_to_queries_is_computed_in_front(tmp_path):
+    """As for products alone it is not, of few rows."""
+    q, k, v = operands("plain", torch.bfloat16)
+    more = torch.randn(4, 23, 16), torch.randn(4, 16), torch.randn(4, 16)
+    is_one_kernel(conformer, (q, k, v, *(x.bfloat16() for x in more)), tmp_path / "attention.mlir")
+
+
+def test_rows_that_are_shifted_into_others(tmp_path):
+    """Transformer-XL's have as many distances as keys: what is behind the diagonal is of the next row, or 0, and is made in front."""
+    def attend(q, k, v, scores):
+        n = scores.shape[-1]
+        shifted = F.pad(scores, (1, 0)).reshape(2, 4, n + 1, n)[:, :, 1:].reshape(scores.shape)
+        return torch.softmax((_scores(q, k) + shifted) / 4, -1) @ v
+
+    is_one_kernel(attend, (*operands("plain", torch.bfloat16), torch.randn(2, 4, 12, 12).bfloat16()), tmp_path / "attention.mlir")
+
+
 def _scores(q, k):
     return q @ k.transpose(-1, -2)
 
@@ -96,8 +121,13 @@ APART = {
     "not linear": lambda q, k, v: torch.softmax(_scores(q, k), -1).square() @ v,
     "over the queries": lambda q, k, v: torch.softmax(_scores(q, k), -2) @ v,
     "over the heads": lambda q, k, v: torch.softmax(_scores(q, k), 1) @ v,
-    "no largest": lambda q, k, v: (e := torch.exp(_scores(q, k))) / e.sum(-1, keepdim=True) @ v,
-    "another sum": lambda q, k, v: (e := torch.exp((s := _scores(q, k)) - s.amax(-1, keepdim=True))) / (1 + e.sum(-1, keepdim=True)) @ v,
+    "another sum": lambda q, k, v: (e := torch.exp((s := _scores(q, k)) - s.amax(-1, keepdim=True))) / (e[..., :1] + e.sum(-1, keepdim=True)) @ v,
+    "another largest": lambda q, k, v: (e := torch.exp((s := _scores(q, k)) - s.amax(-1, keepdim=True).clamp(min=0))) / (1 + e.sum(-1, keepdim=True)) @ v,
+    "divided by other weights": lambda q, k, v: _scores(q, k) / (_scores(q, k).square().sum(-1, keepdim=True) + 1) @ v,
+    "divided by the sum of columns": lambda q, k, v: (s := _scores(q, k).sigmoid()) / s.sum(-2, keepdim=True) @ v,
+    "divided twice": lambda q, k, v: (w := (s := _scores(q, k).sigmoid()) / s.sum(-1, keepdim=True)) / (w.sum(-1, keepdim=True) + 1) @ v,
+    "a negative sum": lambda q, k, v: (e := torch.exp((s := _scores(q, k)) - s.amax(-1, keepdim=True))) / (e.sum(-1, keepdim=True) - 0.5) @ v,
+    "of the next largest": lambda q, k, v: torch.exp((s := _scores(q, k)) - s.amax(-1, keepdim=True)) / torch.exp(s - 1).sum(-1, keepdim=True) @ v,
     "no softmax": lambda q, k, v: F.normalize(_scores(q, k), dim=-1) @ v,
     "scores of rows": lambda q, k, v: torch.softmax((s := _scores(q, k)) / s.sum(-1, keepdim=True), -1) @ v,
     "results of rows": lambda q, k, v: (torch.softmax(s := _scores(q, k), -1) @ v) * s.amax(-1, keepdim=True),

@@ -66,7 +66,8 @@ def emit(kernel: func.FuncOp, a: AttentionKernel, tiling: AttentionTiling, sched
         raise CompileError(f"@{kernel.name.value}: {schedule} needs more shared memory or registers than there are")
     if schedule.warp_rows and tiling.whole is None:
         raise CompileError(f"@{kernel.name.value}: the copy engine cannot bring its operands as they are")
-    for map_ in (a.score, a.weighting, a.epilogue, a.of_logarithm, a.blocks.whole.score if a.blocks is not None and a.blocks.whole.differs else None):
+    inlined = (a.score, a.weighting, a.epilogue, a.of_logarithm, a.divisor and a.divisor.made)
+    for map_ in (*inlined, a.blocks.whole.score if a.blocks is not None and a.blocks.whole.differs else None):
         if map_ is not None:
             recognise_maximum(map_.generic)
             expand_math(map_.generic)
@@ -100,7 +101,7 @@ class Emitter:
         self.brought = brought_masks(a, t) if s.masks else []
         apart = {b.access for b in self.brought}
         read = (
-            *(x for x in (*a.score_extras, *a.weighting_extras) if x not in apart), *a.extras, *([a.sink] if a.sink is not None else []),
+            *(x for x in (*a.score_extras, *a.weighting_extras) if x not in apart), *a.extras, *a.sinks,
             *(p.table for p in a.pages if s.pieces == 1),
         )
         plain = {x.argument: x.element for x in (*read, *(() if a.dropout is None else (a.dropout.seed,)))}

@@ -17,7 +17,7 @@ from inferno.codegen.attention.masks import Masks
 from inferno.codegen.attention.products import Products, awaited, fence
 from inferno.codegen.attention.results import Results, result_axes, result_schedule
 from inferno.codegen.attention.scores import Scores
-from inferno.codegen.attention.softmax import HALVES, Softmax, State, fma, logarithm, pack_weights, scale_rows
+from inferno.codegen.attention.softmax import HALVES, State, fma, logarithm, pack_weights, scale_rows, softmax_of
 from inferno.codegen.attention.split_keys import Splits
 from inferno.codegen.attention.tiles import Place
 from inferno.codegen.attention.turns import Turns
@@ -69,7 +69,8 @@ class Consumer:
         self.lane = lane
         self.masks = None if f.masks is None else Masks(f.masks, self.number, warp, lane)
         self.place_rows(warp, lane)
-        self.softmax = Softmax(words, self.scores.factor, self.scores.made, self.scores.halves, exact=f.kernel.q.element.width == 32)
+        self.softmax = softmax_of(f.kernel)(
+            words, self.scores.factor, self.scores.made, self.scores.halves, exact=f.kernel.q.element.width == 32, added=f.kernel.added)
         self.drops = None if f.kernel.dropout is None else Drops(words, f.kernel.dropout, f.tiling.grid, f.tensors)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
         own = (f.layout.results, finished.buffers * 64 * 128) if f.schedule.apart else (0, f.q_bytes)  # else where its queries were
@@ -127,7 +128,9 @@ class Consumer:
 
     def unflatten(self, values: Sequence[ir.Value]) -> Running:
         values, sums = list(values), self.sum_count
-        return Running(Position(*values[:2]), State(values[2:4], values[4:6]), values[6:6 + sums], values[6 + sums:])
+        largest, totals = self.softmax.state
+        state, rest = cut(values[2:], largest + totals)
+        return Running(Position(*values[:2]), State(*cut(state, largest)), *cut(rest, sums))
 
     @property
     def sum_count(self) -> int:
@@ -158,17 +161,23 @@ class Consumer:
         f, words, sink = self.frame, self.words, self.frame.kernel.sink
         if sink is None:
             return None
-        first, largest = words.equal(words.mask(self.lane, 3), 0), []
-        for half in HALVES:
-            query = words.min(words.add(words.add(place.first, self.scores.row), 8 * half), f.tiling.queries.size - 1)
-            axes = [*f.tiling.grid, f.tiling.queries]
-            logit = f.tensors[sink.argument].read(words.dot([*place.grid, query], [a.stride(sink) for a in axes], sink.offset))
-            logit = logit if isinstance(sink.element, ir.F32Type) else arith.extf(ir.F32Type.get(), logit)
-            largest.append(arith.mulf(logit, float32(1 / f.kernel.scale)) if self.scores.folded else logit)
+        first, factor = words.equal(words.mask(self.lane, 3), 0), 1 / f.kernel.scale if self.scores.folded else 1.0
+        if isinstance(sink, float):
+            largest = [float32(sink * factor)] * 2
+        else:
+            largest = [arith.mulf(self.logit(place, sink, half), float32(factor)) for half in HALVES]
         if f.schedule.shares > 1 or f.schedule.warp_rows:
             own = self.first_share
             first, largest = arith.andi(first, own), [arith.select(own, x, float32(-inf)) for x in largest]
         return State(largest, [arith.select(first, float32(1.0), float32(0.0))] * 2)
+
+    def logit(self, place: Place, sink: Access, half: int) -> ir.Value:
+        """What the tensor of further scores has for a row."""
+        f, words = self.frame, self.words
+        query = words.min(words.add(words.add(place.first, self.scores.row), 8 * half), f.tiling.queries.size - 1)
+        axes = [*f.tiling.grid, f.tiling.queries]
+        found = f.tensors[sink.argument].read(words.dot([*place.grid, query], [a.stride(sink) for a in axes], sink.offset))
+        return found if isinstance(sink.element, ir.F32Type) else arith.extf(ir.F32Type.get(), found)
 
     @property
     def first_share(self) -> ir.Value:
@@ -207,7 +216,9 @@ class Consumer:
         weights = self.kept(place, weights)
         # All of softmax is in front of the wait.
         sums, done = cut(awaited(0, [*sums, *weights, *state.values, *decay]), len(sums))
-        weights, state, decay = done[:len(weights)], State(done[-6:-4], done[-4:-2]), done[-2:]
+        weights, done = cut(done, len(weights))
+        largest, totals = self.softmax.state
+        state, decay = State(*cut(done[:largest + totals], largest)), done[largest + totals:]
         f.values.release(old.at.slot, self.member)
         return Running(following, state, scale_rows(sums, decay), self.pack(weights))
 
@@ -233,7 +244,7 @@ class Consumer:
             self.release_queries()
         self.epilogue.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
         sums, totals = self.complete(running)
-        largest, stores = running.state.largest, nullcontext()
+        largest, stores = running.state.largest or [float32(0.0)] * 2, nullcontext()
         if self.meeting is not None:
             wanted, met = self.meeting.meet(place.begin, place.end, [*sums, *largest, *totals], f.numbers.at(self.number), self.epilogue.barrier)
             sums, largest, totals, stores = met[:-4], met[-4:-2], met[-2:], only_if(wanted)

@@ -37,6 +37,8 @@ class Points:
     destinations: tuple[Destination, ...]
     shared: tuple[int, ...] = ()
     blocks: Blocks | None = None
+    softmax: bool = True
+    broken: tuple[Access, ...] = ()
 
     @property
     def score_extras(self) -> tuple[Access, ...]:

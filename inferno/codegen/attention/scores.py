@@ -8,6 +8,7 @@ from inferno.codegen.attention.frame import Frame
 from inferno.codegen.attention.softmax import HALVES
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
+from inferno.codegen.attention.score_pairs import ScorePairs
 from inferno.codegen.matmul.pair_epilogue import PairEpilogue
 from inferno.mlir import arith, ir
 from inferno.passes.generics import float32
@@ -39,18 +40,19 @@ class Scores:
         self.frame, self.words = frame, words
         self.halves = [half for half in HALVES if 8 * half < rows]  # which rows of a thread are any
         self.row = words.add(row, words.add(words.shl(warp, 4), words.shr(lane, 2)))
-        self.column = words.add(words.shl(words.mask(lane, 3), 1), key)
+        self.pair, self.first = words.shl(words.mask(lane, 3), 1), key
+        self.column = words.add(self.pair, key)
         self.pairs = self.inlined(a.score)
         self.whole = None if a.blocks is None else self.inlined(a.blocks.whole.score) if a.blocks.whole.differs else self.pairs
-        self.weighting: PairEpilogue | None = None
+        self.weighting: ScorePairs | None = None
 
-    def inlined(self, score: Map | None) -> PairEpilogue | None:
+    def inlined(self, score: Map | None) -> ScorePairs | None:
         """A score function."""
         if score is None:
             return None
         a, t, s = self.frame.kernel, self.frame.tiling, self.frame.schedule
         points = _Points(a.sizes, score, sources(score), (Destination(0, a.destinations[0].access),))
-        return PairEpilogue(self.words, points, Axes(t.grid, t.queries, t.keys, t.depth, ()), Wgmma(s.queries, s.keys), self.frame.tensors)
+        return ScorePairs(self.words, points, Axes(t.grid, t.queries, t.keys, t.depth, ()), Wgmma(s.queries, s.keys), self.frame.tensors, a.broken)
 
     @property
     def made(self) -> bool:
@@ -61,7 +63,7 @@ class Scores:
     @property
     def folded(self) -> bool:
         """Whether the scale is left to softmax, which multiplies in any case."""
-        return not self.made and self.frame.kernel.scale > 0
+        return self.frame.kernel.softmax and not self.made and self.frame.kernel.scale > 0
 
     @property
     def factor(self) -> float:
@@ -84,6 +86,7 @@ class Scores:
         for pairs in several if first else [self.whole if whole else self.pairs]:
             if pairs is not None:
                 pairs.place_thread(grid, self.query, self.key, inside)
+                pairs.place_keys(block, self.first, self.pair)
                 if brought is not None:
                     brought(pairs)
                 if pairs is self.whole or self.frame.kernel.blocks is None:  # masked blocks are few
@@ -116,7 +119,7 @@ class Scores:
                 made = [arith.select(is_whole, x, y) for x, y in zip(self.applied(self.whole, scores), made)]
             is_hidden = words.equal(kind, HIDDEN)
             made = [arith.select(is_hidden, float32(-inf), x) for x in made]
-        return self.hidden(made, above, below, edge)
+        return self.hidden(made, above, below, edge, None if self.frame.kernel.softmax else float32(0.0))
 
     def applied(self, pairs: PairEpilogue | None, scores: Sequence[ir.Value]) -> list[ir.Value]:
         """What a function makes of scores."""

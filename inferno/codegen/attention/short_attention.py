@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import e, inf, log2
 
 from inferno.codegen.attention.results import rounded, with_sources
-from inferno.codegen.attention.softmax import HALVES, Softmax, pack_weights, scale_rows
+from inferno.codegen.attention.softmax import HALVES, pack_weights, scale_rows, softmax_of
 from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.expand_math import expand_math
@@ -75,8 +75,8 @@ class _Emitter:
         loaded = [[f.load(self.term(step), self.ragged) for f in (self.q, self.k)] for step in range(t.steps)]
         values = [self.v.load(self.key(j, 0), self.cut) for j in range(self.k.count)]
         made, scale = t.kernel.score is not None, t.kernel.scale
-        folded = not made and scale > 0  # softmax multiplies in any case
-        softmax = Softmax(Words({}), log2(e) * (scale if folded else 1.0), made)
+        folded = t.kernel.softmax and not made and scale > 0  # softmax multiplies in any case
+        softmax = softmax_of(t.kernel)(Words({}), log2(e) * (scale if folded else 1.0), made, added=t.kernel.added)
         weights, state, _ = softmax.step(self.finish(self.scores(loaded), scaled=not folded), None)
         sums = self.sums(pack_weights(weights, t.kernel.weight), values)
         results = scale_rows(sums, softmax.reciprocals(softmax.totals(state), t.kernel.safe))
@@ -129,7 +129,7 @@ class _Emitter:
         return [x for four in sums for x in four]
 
     def finish(self, products: Sequence[ir.Value], scaled: bool) -> list[ir.Value]:
-        """The scores, ``scaled`` unless softmax does it: what is made of them, and -inf where a query does not see a key."""
+        """The scores, ``scaled`` unless softmax does it: what is made of them, and -inf, or 0 as a weight, where a query does not see a key."""
         ints, a, c = self.ints, self.tiling.kernel, self.tiling.scores
         scores = [arith.mulf(x, float32(a.scale)) for x in products] if scaled and a.scale != 1 else list(products)
         if a.score is not None:
@@ -143,12 +143,13 @@ class _Emitter:
                         at = 4 * j + 2 * half + lane
                         found, = end.apply(row, column, join(scores[at:at + width]), None, width)
                         scores[at:at + width] = lanes_of(found)
+        none = float32(-inf if a.softmax else 0.0)
         for j in range(self.k.count):
             for half in HALVES:
                 for lane in range(2):
                     at = 4 * j + 2 * half + lane
                     for hidden in self.hidden(self.query(half), self.key(j, lane)):
-                        scores[at] = arith.select(hidden, float32(-inf), scores[at])
+                        scores[at] = arith.select(hidden, none, scores[at])
         return scores
 
     def hidden(self, query: Integer, key: Integer) -> list[ir.Value]:

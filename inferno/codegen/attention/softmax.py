@@ -7,13 +7,18 @@ Exponentials are powers of 2: ``2^(c s - c m)`` takes one fused multiply-add and
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, inf, log, log2
+from functools import partial
+from math import ceil, inf, log, log2, nan
+from typing import ClassVar
 
 from inferno.codegen.builders.elements import join
+from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.matmul.row_epilogue import exchange
 from inferno.codegen.nvvm.builder import Words, operation
 from inferno.mlir import arith, ir, llvm
 from inferno.passes.generics import float32
+from inferno.schedule.attention.divisors import Divisor
+from inferno.schedule.attention.kernel import AttentionKernel
 
 HALVES = (0, 1)  # of a thread's sums: it has those of two rows, 8 apart
 _CHAINS = 4  # of dependent additions or maxima, each of which takes 4 cycles
@@ -50,13 +55,16 @@ class Softmax:
     """``factor``: what scores are to be multiplied by, for a power of 2 instead of e; positive.  ``large``: scores may be as large as what
     stands for -inf in masks that are added, whose products are no numbers, or far from each other's: then differences are multiplied.
     ``halves``: of the rows of a thread those that are any; the other's weights are 0.  ``exact``: as float32 is, of scores of any size;
-    otherwise products with ``factor`` from 2^31 on are no number in the end, as in torch's own fused kernels."""
+    otherwise products with ``factor`` from 2^31 on are no number in the end, as in torch's own fused kernels.
+    ``added``: by how much what sums are divided by is more than the weights' total."""
 
     words: Words
     factor: float
     large: bool
     halves: Sequence[int] = HALVES
     exact: bool = False
+    added: float = 0.0
+    state: ClassVar[tuple[int, int]] = (2, 2)  # numbers of a ``State``, of each kind
 
     def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
         """The weights of a block's scores (not divided by their sum), the state with them, and by what earlier weights of both rows are too
@@ -89,15 +97,15 @@ class Softmax:
         """The sums of both rows' weights."""
         return [self.in_row(x, arith.addf) for x in state.total]
 
-    @staticmethod
-    def reciprocals(totals: Sequence[ir.Value], safe: bool) -> list[ir.Value]:
+    def reciprocals(self, totals: Sequence[ir.Value], safe: bool) -> list[ir.Value]:
         """By what both rows' sums of products are divided; ``safe``: 0 where every weight is."""
         found = []
         for total in totals:
-            inverse = llvm.CallIntrinsicOp(total.type, "llvm.nvvm.rcp.approx.ftz.f", [total], [], []).operation.results[0]
-            if safe:
+            divisor = arith.addf(total, float32(self.added)) if self.added else total
+            inverse = llvm.CallIntrinsicOp(total.type, "llvm.nvvm.rcp.approx.ftz.f", [divisor], [], []).operation.results[0]
+            if self.added or safe:
                 empty = arith.cmpf(arith.CmpFPredicate.OEQ, total, float32(0.0))
-                inverse = arith.select(empty, float32(0.0), inverse)
+                inverse = arith.select(empty, float32(0.0 if safe else nan), inverse)
             found.append(inverse)
         return found
 
@@ -140,6 +148,60 @@ class Softmax:
         return [4 * j + 2 * half + e for j in range(count // 4) for e in range(2)]
 
 
+@dataclass(frozen=True)
+class Unnormalised(Softmax):
+    """In its place where weights are scores, which nothing is known of from block to block."""
+
+    state: ClassVar[tuple[int, int]] = (0, 0)
+
+    def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
+        weights = list(scores)
+        for half in set(HALVES) - set(self.halves):
+            for i in self.row(half, len(scores)):
+                weights[i] = float32(0.0)
+        return weights, State([], []), []
+
+    def totals(self, state: State) -> list[ir.Value]:
+        return [float32(1.0)] * 2
+
+    def reciprocals(self, totals: Sequence[ir.Value], safe: bool) -> list[ir.Value]:
+        return [float32(1.0)] * len(totals)
+
+    def decay(self, largest: ir.Value, base: Base) -> ir.Value:
+        return float32(1.0)
+
+
+@dataclass(frozen=True)
+class Divided(Unnormalised):
+    """The same where they are divided by something of each row."""
+
+    state: ClassVar[tuple[int, int]] = (0, 2)
+    divisor: Divisor | None = None
+
+    def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
+        weights, *_ = super().step(scores, old)
+        total = []
+        for half in HALVES:
+            own = [weights[i] for i in self.row(half, len(weights))] if half in self.halves else [float32(0.0)]
+            own = [operation("math.absf", [x.type], [x]) for x in own] if self.divisor.absolute else own
+            sum_ = reduce_in_chains(own, arith.addf)
+            total.append(sum_ if old is None else arith.addf(old.total[half], sum_))
+        return weights, State([], total), []
+
+    def totals(self, state: State) -> list[ir.Value]:
+        return [self.in_row(x, arith.addf) for x in state.total]
+
+    def reciprocals(self, totals: Sequence[ir.Value], safe: bool) -> list[ir.Value]:
+        made = self.divisor.made
+        found = totals if made is None else [inline_body(made.block, [x] * len(made.block.arguments))[0] for x in totals]
+        return [arith.divf(float32(1.0), x) for x in found]
+
+
+def softmax_of(a: AttentionKernel) -> Callable[..., Softmax]:
+    """What makes weights of scores."""
+    return Softmax if a.softmax else Unnormalised if a.divisor is None else partial(Divided, divisor=a.divisor)
+
+
 def pack_weights(weights: Sequence[ir.Value], element: ir.Type) -> list[ir.Value]:
     """Weights as the tensor core takes a lhs in registers, four for each 16 keys: they are in the right threads already."""
     narrow, i32 = ir.VectorType.get([2], element), ir.IntegerType.get_signless(32)
@@ -148,7 +210,9 @@ def pack_weights(weights: Sequence[ir.Value], element: ir.Type) -> list[ir.Value
 
 
 def scale_rows(sums: Sequence[ir.Value], factors: Sequence[ir.Value]) -> list[ir.Value]:
-    """Both rows' sums times their factors."""
+    """Both rows' sums times their factors, if there are some."""
+    if not factors:
+        return list(sums)
     return [arith.mulf(x, factors[i >> 1 & 1]) for i, x in enumerate(sums)]
 
 

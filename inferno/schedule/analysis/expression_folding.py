@@ -71,6 +71,11 @@ def fold(made: "Expressions", expression: "Expression") -> "Expression":
     return expression
 
 
+def _least(number: Linear) -> Int:
+    """The least value of a sum of loops, or less."""
+    return bounds(number[1])[0] + sum(min(0, bounds(c)[0]) * (bounds(loop.size)[1] - 1) for loop, c in number[0].items())
+
+
 def _is_truth(expression: "Expression") -> bool:
     return isinstance(expression.type, ir.IntegerType) and ir.IntegerType(expression.type).width == 1
 
@@ -89,7 +94,7 @@ def _decided(predicate: str, *sides: "Expression") -> bool | None:
         low = high = 0
     else:
         a, b = map(linear, sides)
-        if a is None or b is None or (unsigned and any(bounds(c)[0] < 0 for of, more in (a, b) for c in (*of.values(), more))):
+        if a is None or b is None or (unsigned and any(_least(side) < 0 for side in (a, b))):
             return None
         steps = {loop: a[0].get(loop, 0) - b[0].get(loop, 0) for loop in {**a[0], **b[0]}}
         if any(bounds(c)[0] < 0 < bounds(c)[1] for c in steps.values()):

@@ -193,13 +193,13 @@ class Tracer(Expressions):
         body = op.regions[0].blocks[0]
         running = body.arguments[input_count(op) + result]
         combine, narrow = owner(body.operations[len(body.operations) - 1].operands[result]), None
-        if combine is not None and combine.name == "arith.truncf":  # of 16 bits; the greatest of them is one of them
+        if combine is not None and combine.name == "arith.truncf":  # of 16 bits: sums are rounded once, as generators have them
             combine, narrow = owner(combine.operands[0]), combine
         if combine is None or combine.name not in _REDUCTIONS or start.value != _REDUCTIONS[combine.name][1]:
             raise NotUnderstood
         if narrow is not None:
             wide = [u for v in combine.operands if (u := owner(v)) is not None and u.name == "arith.extf" and u.operands[0] == running]
-            if _REDUCTIONS[combine.name][0] != MAXIMUM or len(wide) != 1 or use_count(running) != 1:
+            if len(wide) != 1 or use_count(running) != 1:
                 raise NotUnderstood
             running = wide[0].results[0]
         terms = [v for v in combine.operands if v != running]
@@ -277,10 +277,13 @@ class Tracer(Expressions):
         for loop, c in rest.items():
             if by % c == 0 and loop.size != by // c and quotient(loop.size, by // c) is not None:
                 self._cut(loop, by // c)
-        if known[1] % by + sum(c * (bounds(loop.size)[1] - 1) for loop, c in rest.items()) >= by:
+        if known[1] % by + sum(c * (bounds(loop.size)[1] - 1) for loop, c in rest.items()) < by:
+            steps, more = ({loop: c // by for loop, c in whole.items()}, known[1] // by) if "div" in name else (rest, known[1] % by)
+        elif (shifted := _shifted(known, by)) is not None:
+            steps, more = shifted["rem" in name]
+        else:
             return None
-        steps, more = (whole, known[1] // by) if "div" in name else (rest, known[1] % by)
-        strides, offset = total([((tuple((loop, c // by if "div" in name else c) for loop, c in steps.items()), more), 1)])
+        strides, offset = total([((tuple(steps.items()), more), 1)])
         return self.make(INDEX, number.type, strides=strides, offset=offset)
 
     def _extracted(self, table: ir.Value, numbers: Sequence[Expression], type_: ir.Type) -> Expression:
@@ -356,6 +359,21 @@ class Tracer(Expressions):
         with ir.InsertionPoint.at_block_begin(self.kernel.entry_block):
             op = arith.ConstantOp(value.type, value).operation
         return self.make(CONSTANT, value.type, op=op)
+
+
+def _shifted(number: Linear, by: int) -> tuple[Linear, Linear] | None:
+    """The quotient and what is left over where rows of nearly ``by`` elements are read in rows of that many, each shifted by one more, as relative positions
+    of attention are (Dai et al., "Transformer-XL", 2019): what is left over falls along some loops."""
+    nearest = {loop: round(c / by) for loop, c in number[0].items()}
+    left = {loop: c - nearest[loop] * by for loop, c in number[0].items()}
+    if any(not isinstance(loop.size, int) for loop in left):
+        return None
+    ends = [(loop.size - 1) * c for loop, c in left.items()]
+    for quotient_ in (number[1] // by, number[1] // by - 1):  # it begins with, or what falls goes below a whole one
+        more = number[1] - quotient_ * by
+        if quotient_ >= 0 and more + sum(e for e in ends if e < 0) >= 0 and more + sum(e for e in ends if e > 0) < by:
+            return (nearest, quotient_), (left, more)
+    return None
 
 
 def _place(number: Linear) -> Place:

@@ -99,12 +99,12 @@ class _Peeler:
             return select
         holds = least[1]
         masks = _conjuncts(select.operands[0], holds)
-        bands = [m for m in masks if (b := _read(*m, self.keys, self.shared)) is not None and b[2] == (self.queries or b[2])]
+        bands = [m for m in masks if (b := read_band(*m, self.keys, self.shared)) is not None and b[2] == (self.queries or b[2])]
         left = [m for m in masks if m not in bands]
         none = select.operands[2 if holds else 1]
         if left and none.constant != -inf:  # a row of which all is masked goes over keys outside of the band too
             return select
-        for low, high, queries in (_read(*m, self.keys, self.shared) for m in bands):
+        for low, high, queries in (read_band(*m, self.keys, self.shared) for m in bands):
             if self.queries not in (None, queries):
                 return select
             self.queries = queries
@@ -193,7 +193,7 @@ def _conjuncts(condition: Expression, holds: bool) -> list[tuple[Expression, boo
     return [(condition, holds)]
 
 
-def _read(condition: Expression, holds: bool, keys: Loops, shared: Sequence[Loop]) -> tuple[Int | None, Int | None, list[Loop]] | None:
+def read_band(condition: Expression, holds: bool, keys: Loops, shared: Sequence[Loop]) -> tuple[Int | None, Int | None, list[Loop]] | None:
     """(low, high, the loops of queries) of a condition, if it is one of a band."""
     found = _sides(condition, holds, linear)
     if found is None:

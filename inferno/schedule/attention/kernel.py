@@ -1,12 +1,14 @@
 """What a kernel computes that is attention: two contractions with a softmax of whole rows between them (``parser.py`` reads it off the IR)."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from inferno.mlir import ir
-from inferno.schedule.analysis.accesses import Access
+from inferno.schedule.analysis.accesses import Access, merge
 from inferno.schedule.analysis.pages import Pages
 from inferno.schedule.attention.bands import Band
 from inferno.schedule.attention.cache_writes import CacheWrite
+from inferno.schedule.attention.divisors import Divisor
 from inferno.schedule.attention.dropout import Dropout
 from inferno.schedule.attention.listed_blocks import Blocks
 from inferno.schedule.matmul.contraction import Destination, Group, Map, Operand
@@ -21,7 +23,8 @@ class AttentionKernel:
         o[b, i, e] = sum over j of weighting(weight(softmax over j of s)[b, i, j]) * v[b, j, e]
         destinations = epilogue(o)
 
-    All accesses have one stride for each loop of ``sizes``: 0 where a tensor does not depend on it.  Loops of the batch may be any number: with
+    All accesses have one stride for each loop of ``sizes``: 0 where a tensor does not depend on it.  All but those for scores (``broken``) also have one
+    for queries and for keys, each of which is a number then.  Loops of the batch may be any number: with
     grouped queries k and v have stride 0 along one of them.  Products are summed, and scores and softmax computed, in float32.
 
     ``q.element``, ``k.element`` and ``v.element`` are the types that are multiplied; the weights are rounded to ``weight`` (v's type).
@@ -34,7 +37,10 @@ class AttentionKernel:
     ``reach``: the last key that is seen is at most this element (an integer) plus the number that the second has as its offset; its strides are 0 or
     more.  ``score`` says so too: keys beyond need not be looked at.
     ``blocks``: what is seen of blocks of queries and keys; there is no band then.
-    ``sink``: a further score of each row, for which there is no value.
+    ``softmax``: whether weights are that of scores; otherwise they are the scores themselves (sigmoid attention, retention), 0 outside of the band.
+    ``divisor``: what these are then divided by in each row.
+    ``sink``: a further score of each row, for which there is no value; a number where it is the same for all.
+    ``added``: what is added to a row's sum of exponentials of what scores are below the largest one.
     ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
     ``logarithms``: where the logarithm of each row's sum of exponentials goes, as float32; infinity for a row without a key, where ``safe``.
     ``largest``: where each row's largest score goes, as float32, 0 for a row without a key, where ``safe``; the exponentials are those of what scores are
@@ -60,7 +66,10 @@ class AttentionKernel:
     band: Band | None
     reach: tuple[Access, Access] | None
     blocks: Blocks | None
-    sink: Access | None
+    softmax: bool
+    divisor: Divisor | None
+    sink: Access | float | None
+    added: float
     safe: bool
     epilogue: Map | None
     destinations: tuple[Destination, ...]
@@ -88,6 +97,11 @@ class AttentionKernel:
         """The tensors that the score function reads: masks, biases."""
         return tuple(dict.fromkeys(sources(self.score) + (() if self.blocks is None else sources(self.blocks.whole.score))))
 
+    @cached_property
+    def broken(self) -> tuple[Access, ...]:
+        """Of these the tensors that have several strides along queries or keys: of rows of an image, and of columns of it."""
+        return tuple(x for x in self.score_extras if any(len(merge(g.dims, self.sizes, [x])) > 1 for g in (self.queries, self.keys)))
+
     @property
     def weighting_extras(self) -> tuple[Access, ...]:
         """Those that are read for what weights become."""
@@ -97,6 +111,11 @@ class AttentionKernel:
     def extras(self) -> tuple[Access, ...]:
         """Those that the epilogue reads."""
         return sources(self.epilogue)
+
+    @property
+    def sinks(self) -> tuple[Access, ...]:
+        """The tensor of rows' further scores, if there is one."""
+        return (self.sink,) if isinstance(self.sink, Access) else ()
 
     @property
     def statistics(self) -> tuple[Access, ...]:

@@ -22,7 +22,7 @@ def brought_masks(a: AttentionKernel, t: AttentionTiling) -> list[Brought]:
     """Of what is read for scores those tensors that have an element for each, with their maps: keys innermost, then queries."""
     if a.varies or a.pages or a.blocks is not None or a.q.element.width != 16 or t.rows < 64:
         return []
-    return with_maps(a.score_extras, t.keys, t.queries, t.grid)
+    return with_maps([x for x in a.score_extras if x not in a.broken], t.keys, t.queries, t.grid)
 
 
 def with_maps(read: Sequence[Access], keys: Axis, queries: Axis, grid: tuple[Axis, ...]) -> list[Brought]:

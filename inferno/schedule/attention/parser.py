@@ -7,6 +7,7 @@ from math import inf, prod
 from typing import Any
 
 from inferno.mlir import arith, func, ir, isolated_copy, run_upstream
+from inferno.passes.contraction import parse_fused
 from inferno.passes.programs import takes_tf32
 from inferno.passes.shapes import row_major, shape
 from inferno.passes.split_contractions import split_contractions
@@ -18,11 +19,14 @@ from inferno.schedule.analysis.pages import PAGED, paged_access
 from inferno.schedule.analysis.unchanged import read_by_text
 from inferno.schedule.attention.bands import Band, compares, find_band, find_reach
 from inferno.schedule.attention.cache_writes import take_writes
+from inferno.schedule.attention.divisors import Divided, Divisor, read_divided
 from inferno.schedule.attention.dropout import find_factor, read_dropout
-from inferno.schedule.attention.kernel import AttentionKernel
+from inferno.schedule.attention.kernel import AttentionKernel, sources
 from inferno.schedule.attention.listed_blocks import Blocks, Peeled, Whole, make_blocks, only_hides, peel_blocks, queries_of
-from inferno.schedule.attention.score_expressions import constant_factor, holds, only, plain, readers_of, unrounded, unscaled, with_one
+from inferno.schedule.attention.score_expressions import constant_factor, holds, only, plain, readers_of, unrounded, unscaled
+from inferno.schedule.attention.softmax import Softmax, read_softmax
 from inferno.schedule.attention.weighting import Weighted, find_weighting, hides_rows
+from inferno.schedule.attention.zero_bands import find_zero_band
 from inferno.schedule.matmul.contraction import Destination, Group, Map, Operand
 from inferno.symbolic import hint
 
@@ -36,7 +40,8 @@ def parse_by(parser: type["Parser"], kernel: func.FuncOp) -> Any | None:
     """What a parser makes of ``kernel``, or None where it does not understand it."""
     if not knows_arguments(kernel):
         return None
-    several = sum(op.operation.name.startswith("linalg.") for op in kernel.entry_block.operations) >= 5
+    structured = [op.operation for op in kernel.entry_block.operations if op.operation.name.startswith("linalg.")]
+    several = len(structured) >= 5 or sum(parse_fused(op) is not None for op in structured if op.name == "linalg.generic") == 2
     return _read(kernel, parser) if several else None
 
 
@@ -55,17 +60,17 @@ def _read(kernel: func.FuncOp, parser: type["Parser"]) -> Any | None:
 
 @dataclass(frozen=True)
 class _Products:
-    """The ``result`` is a sum of ``weights`` times ``v``.  These are a softmax of ``scores``, which dropout has multiplied by ``factor``, or of which something
-    ``weighted`` is made; scores are computed of ``product``, that of ``q`` and ``k`` times ``scale``.  ``peeled``: the table of a mask of blocks; ``safe`` and
-    ``sink`` as in AttentionKernel."""
+    """The ``result`` is a sum of ``weights`` times ``v``.  These are ``scores``, or such that are ``divided``, or a ``softmax`` of them, which dropout has
+    multiplied by ``factor``, or of which something ``weighted`` is made; scores are computed of ``product``, that of ``q`` and ``k`` times ``scale``.
+    ``peeled``: the table of a mask of blocks."""
 
     result: Expression
     weights: Expression
     factor: Expression | None
     weighted: Weighted | None
+    softmax: Softmax | None
+    divided: Divided | None
     scores: Expression
-    safe: bool
-    sink: Expression | None
     peeled: Peeled | None
     product: Expression
     q: Expression
@@ -101,67 +106,75 @@ class Parser:
         results, out = self.results()
         found = self.products(results)
         width = self.number_loops(out, found)
-        logarithms, largest = self.statistics(found.product, found.safe, found.sink)
+        softmax = found.softmax
+        logarithms, largest = self.statistics(found.product, softmax)
         shared = [r for r in self.rows if r not in found.v.moves_with() | found.k.moves_with()]
         seen = self.seen(found, shared)
         destinations, epilogue = self.destinations(results, out, found.result)
         operands = [self.operand(e) for e in (found.q, found.k, found.v)]
         score = None if seen.scores is seen.inner else make_map(self.module, [seen.scores], self.numbers, seen.inner)
         weighting = None if found.weighted is None else make_map(self.module, [found.weighted.result], self.numbers, found.weighted.weight)
-        reach = self.reach(seen.scores) if found.peeled is None else None
-        sink = None if found.sink is None else access_of(found.sink, self.numbers)
+        reach = self.reach(seen.scores) if found.peeled is None and softmax is not None else None
+        sink = None if softmax is None else access_of(softmax.sink, self.numbers) if isinstance(softmax.sink, Expression) else softmax.sink
         self.accesses = [
-            *(reach or ()), *(() if sink is None else (sink,)),
+            *(reach or ()), *([sink] if isinstance(sink, Access) else []),
             *(a for e in operands for a in ((e.access,) if e.pages else e.reads)),
-            *(a for m in (score, None if seen.whole is None else seen.whole.score, weighting, epilogue) if m is not None for a in m.sources if a is not None),
+            *(a for m in (None if seen.whole is None else seen.whole.score, weighting, epilogue) for a in sources(m)),
             *(d.access for d in destinations), *(x for x in (logarithms, largest) if x is not None),
         ]
         dropout = None if found.factor is None else read_dropout(found.factor, self.keys, self.numbers)
         self.accesses += [] if dropout is None else dropout.places
-        keys = self.group(self.keys)  # of which tables of pages say nothing
-        self.accesses += [e.pages.table for e in operands if e.pages]
-        queries = seen.queries or self.queries(shared)
-        blocks = None if found.peeled is None else self.blocks_of(found.peeled, queries, seen.whole)
-        if reach is not None and any(reach[0].strides[self.numbers[loop]] for loop in queries):
+        keys, loops, queries = self.sides(seen.queries, shared, [e.pages.table for e in operands if e.pages], list(sources(score)))
+        blocks = None if found.peeled is None else self.blocks_of(found.peeled, loops, seen.whole)
+        if reach is not None and any(reach[0].strides[self.numbers[loop]] for loop in loops):
             reach = None  # each query of a tile has its own
-        batch, queries, depth, width = (self.group(g) for g in ([r for r in self.rows if r not in queries], queries, found.product.loops, width))
+        batch, depth, width = (self.group(g) for g in ([r for r in self.rows if r not in loops], found.product.loops, width))
         groups = [batch, queries, keys, depth, width]
         if not all(g.flat for g in groups[1:]) or not (dropout is None or dropout.has(queries.dims, self.sizes)):
             raise NotUnderstood
         weight = found.weights.operands[0].type if found.weights.name == "arith.extf" else found.weights.type
+        added, safe = (0.0, False) if softmax is None else (softmax.added, softmax.safe)
         return AttentionKernel(
-            self.sizes, *groups, *operands, weight, seen.scale * found.scale, score, seen.band, reach, blocks, sink, found.safe, epilogue, destinations,
-            logarithms, largest, self.of_logarithm, dropout, weighting, takes_tf32(self.kernel), self.module,
+            self.sizes, *groups, *operands, weight, seen.scale * found.scale, score, seen.band, reach, blocks, softmax is not None,
+            self.divisor(found.divided), sink, added, safe, epilogue, destinations, logarithms, largest, self.of_logarithm, dropout, weighting,
+            takes_tf32(self.kernel), self.module,
         )
 
     def products(self, results: Sequence[Expression]) -> _Products:
         """The two contractions, and the softmax between them."""
         o = only(results, CONTRACTION)
-        weights, v = sorted(o.operands, key=lambda e: not holds(e, MAXIMUM))
+        weights, v = sorted(o.operands, key=lambda e: not holds(e, CONTRACTION))
         self.keys = o.loops
-        undropped, factor = find_factor(unrounded(weights))
-        softmax, weighted, hidden = find_weighting(undropped)
-        scores, safe, sink = self.softmax(softmax)
-        if hides_rows(hidden, scores):
-            safe, weighted = True, None if weighted.chosen else weighted
-        scores, peeled = peel_blocks(self.tracer, scores) if self.blocks else (scores, None)
+        factor = weighted = softmax = peeled = None
+        divided = None
+        if _is_softmax(unrounded(weights)):
+            undropped, factor = find_factor(unrounded(weights))
+            found, weighted, hidden = find_weighting(undropped)
+            softmax = self.softmax(found)
+            if hides_rows(hidden, softmax.scores):
+                softmax, weighted = replace(softmax, safe=True), None if weighted.chosen else weighted
+            scores, peeled = peel_blocks(self.tracer, softmax.scores) if self.blocks else (softmax.scores, None)
+        else:
+            divided = read_divided(unrounded(weights))
+            scores = unrounded(weights) if divided is None else divided.weights
         product = only([scores], CONTRACTION)
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
-        if any(holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys):
+        if any(holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys) or not k.moves_with() & set(self.keys):
             raise NotUnderstood
         if holds(scores, MAXIMUM, SUM, PAGED, stop=product) or any(holds(r, MAXIMUM, SUM, PAGED, stop=o) for r in results) or holds(q, PAGED):
             raise NotUnderstood
         (q, of_q), (k, of_k) = map(unscaled, (q, k))
         if weighted is not None and holds(weighted.result, CONTRACTION, MAXIMUM, SUM, PAGED, stop=weighted.weight):
             raise NotUnderstood
-        return _Products(o, weights, factor, weighted, scores, safe, sink, peeled, product, q, k, v, of_q * of_k)
+        return _Products(o, weights, factor, weighted, softmax, divided, scores, peeled, product, q, k, v, of_q * of_k)
 
     def number_loops(self, out: Sequence[Loops], found: _Products) -> list[Loop]:
         """Give all loops numbers: rows, keys, the product's, and those over the width, which are returned."""
         self.rows, width = self.classify(out, found.scores, found.v)
         if found.weighted is not None and found.weighted.result.moves_with() - {*self.rows, *self.keys}:
             raise NotUnderstood
-        if found.sink is not None and (found.sink.name != READ or found.sink.moves_with() - set(self.rows)):
+        sink = None if found.softmax is None else found.softmax.sink
+        if isinstance(sink, Expression) and (sink.name != READ or sink.moves_with() - set(self.rows)):
             raise NotUnderstood
         loops = [*self.rows, *self.keys, *found.product.loops, *width]
         self.numbers = LoopNumbers((loop, n) for n, loop in enumerate(loops))
@@ -174,7 +187,7 @@ class Parser:
         """The scores where they are seen, which a band or a table of blocks says."""
         scores, band = self.tracer.rebuild(found.scores, plain), None
         if found.peeled is None:
-            scores, band, queries = find_band(self.tracer, scores, self.keys, shared)
+            scores, band, queries = (find_zero_band if found.softmax is None else find_band)(self.tracer, scores, self.keys, shared)
         else:
             queries = queries_of(found.peeled, self.rows, shared)
         scores, inner, scale = self.scale(scores, found.product)
@@ -203,41 +216,16 @@ class Parser:
         out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shape(values[0]))]
         return [self.tracer.element(v, list(map(place_of, out))) for v in self.returned], out
 
-    def softmax(self, weights: Expression) -> tuple[Expression, bool, Expression | None]:
-        """The scores, whether a row of nothing but -inf gives 0, and a score without a value."""
-        safe = weights.name == "arith.select"
-        if safe:
-            condition, zero, weights = weights.operands
-            if zero.constant != 0:
-                raise NotUnderstood
-        if weights.name != "arith.divf":
-            raise NotUnderstood
-        power, total = weights.operands
-        total, further = with_one(total, "arith.addf", SUM)
-        if total.name != SUM or total.operands[0] is not power or power.name != "math.exp" or power.operands[0].name != "arith.subf":
-            raise NotUnderstood
-        scores, most = power.operands[0].operands
-        sink = None
-        if further is not None:
-            if further.name != "math.exp" or further.operands[0].name != "arith.subf" or further.operands[0].operands[1] is not most or safe:
-                raise NotUnderstood
-            most, sink = with_one(most, "arith.maximumf", MAXIMUM)
-            if sink is None or further.operands[0].operands[0] is not sink:
-                raise NotUnderstood
-        if most.name != MAXIMUM or most.operands[0] is not scores or not isinstance(scores.type, ir.F32Type) or total.type != scores.type:
-            raise NotUnderstood
-        if safe and not (compares(condition, arith.CmpFPredicate.OEQ) and unrounded(condition.operands[0]) is most
-                         and condition.operands[1].constant == -inf):
-            raise NotUnderstood
-        self.most, self.total = most, total
-        while sink is not None:  # from both the same may be subtracted
-            ends = [unrounded(e) for e in (scores, sink)]
-            less = {unrounded(e.operands[1]) for e in ends if e.name == "arith.subf"}
-            if any(e.name != "arith.subf" for e in ends) or len(less) != 1 or less.pop().moves_with() & set(self.keys):
-                sink = ends[1]
-                break
-            scores, sink = (e.operands[0] for e in ends)
-        return scores, safe, sink
+    def divisor(self, divided: Divided | None) -> Divisor | None:
+        if divided is None:
+            return None
+        plain = divided.divisor is divided.total
+        return Divisor(divided.absolute, None if plain else make_map(self.module, [divided.divisor], self.numbers, divided.total))
+
+    def softmax(self, weights: Expression) -> Softmax:
+        found = read_softmax(weights, self.keys)
+        self.most, self.total = found.most, found.total
+        return found
 
     def classify(self, out: Sequence[Loops], scores: Expression, v: Expression) -> tuple[list[Loop], list[Loop]]:
         """The results' loops that the scores are computed for, and those that only v and the results have."""
@@ -246,12 +234,14 @@ class Parser:
             raise NotUnderstood
         return [loop for loop in loops if loop in of_scores], [loop for loop in loops if loop not in of_scores]
 
-    def statistics(self, product: Expression, safe: bool, sink: Expression | None) -> tuple[Access | None, Access | None]:
+    def statistics(self, product: Expression, softmax: Softmax | None) -> tuple[Access | None, Access | None]:
         """Where the results go that have a number a row; NotUnderstood unless those are the logarithm of the row's sum of exponentials, or what is made of
         it, or that below the largest score, and that score."""
-        if self.of_rows and (sink is not None or len(self.of_rows) > 2):
+        if not self.of_rows:
+            return None, None
+        if softmax is None or softmax.sink is not None or softmax.added or softmax.most is None or len(self.of_rows) > 2:
             raise NotUnderstood
-        found = dict(self.statistic(i, product, safe) for i in range(len(self.of_rows)))
+        found = dict(self.statistic(i, product, softmax.safe) for i in range(len(self.of_rows)))
         if set(found) not in (set(), {"totals"}, {"largest", "logarithm"}) or len(found) != len(self.of_rows):
             raise NotUnderstood
         return found.get("totals", found.get("logarithm")), found.get("largest")
@@ -369,7 +359,33 @@ class Parser:
                 found = more
         return found
 
+    def sides(
+        self, banded: list[Loop] | None, shared: Sequence[Loop], tables: list[Access], of_scores: list[Access],
+    ) -> tuple[Group, list[Loop], Group]:
+        """Keys, the loops over queries, and these: such that tensors which are read for scores have one stride along them, too, if that can be."""
+        others = self.accesses
+
+        def found(of_scores: list[Access]) -> tuple[Group, list[Loop], Group]:
+            self.accesses = [*others, *of_scores]
+            keys = self.group(self.keys)  # of which tables of pages say nothing
+            self.accesses += tables
+            loops = banded or self.queries(shared)
+            return keys, loops, self.group(loops)
+
+        keys, loops, queries = found(of_scores)
+        if (keys.flat and queries.flat) or any(not isinstance(size, int) for size in self.sizes):
+            return keys, loops, queries
+        keys, loops, queries = found([])
+        self.accesses += of_scores
+        return keys, loops, queries
+
     def group(self, loops: Sequence[Loop]) -> Group:
         dims = [self.numbers[loop] for loop in loops]
         runs = merge(dims, self.sizes, self.accesses)
         return Group(tuple(dims), tuple(self.sizes[d] for d in dims), tuple(map(tuple, runs)))
+
+
+def _is_softmax(weights: Expression) -> bool:
+    """Whether weights may be a softmax, and what is made of one: exponentials over their sum."""
+    return holds(weights, MAXIMUM) or any(e.name == "arith.divf" and unrounded(e.operands[0]).name == "math.exp" and holds(e.operands[1], SUM)
+                                          for e in weights.walk(lambda e: e.name == CONTRACTION))

@@ -16,13 +16,6 @@ def only(expressions: Sequence[Expression], name: str) -> Expression:
     return found.pop()
 
 
-def with_one(expression: Expression, combined: str, name: str) -> tuple[Expression, Expression | None]:
-    """What is called ``name`` and the other one that it is ``combined`` with; an expression alone where it is not."""
-    if expression.name != combined or [e.name for e in expression.operands].count(name) != 1:
-        return expression, None
-    return tuple(sorted(expression.operands, key=lambda e: e.name != name))
-
-
 def readers_of(expression: Expression, inner: Expression) -> list[Expression]:
     """What in an expression takes ``inner`` as it is."""
     return [e for e in expression.walk(lambda e: e is inner) if e is not inner and inner in e.operands]

@@ -147,6 +147,8 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if a.sink is not None or a.dropout is not None or a.weighting is not None or a.blocks is not None or a.pages or a.writes or a.statistics:
         return False
+    if a.broken or a.divisor is not None:
+        return False
     return has_supported_accesses(a)
 
 

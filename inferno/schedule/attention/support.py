@@ -32,9 +32,13 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if not all(isinstance(size, int) for size in (a.depth.size, a.width.size)) or any(size % 8 or size > 256 for size in (a.depth.size, a.width.size)):
         return False
-    if a.sink is not None and (not isinstance(a.sink.element, ir.FloatType) or a.scale <= 0):
+    if a.sink is not None and (any(not isinstance(x.element, ir.FloatType) for x in a.sinks) or a.scale <= 0):
         return False
     if a.dropout is not None and (a.varies or a.pages or a.writes or a.blocks is not None or a.sink is not None):
+        return False
+    if not a.softmax and (a.pages or a.writes or kinds == {"f32"}):
+        return False  # in float32 errors of scores are those of results, 1.9e-7 where eager has 0.8e-7 (3x2x40x16, 44 keys)
+    if any(product(x.shape) >= 2**31 for x in a.broken):
         return False
     if a.weighting is not None and (kinds == {"f32"} or a.dropout is not None or a.blocks is not None):
         return False
@@ -48,7 +52,7 @@ def has_supported_accesses(a: AttentionKernel) -> bool:
     """Whether everything that is read and written lies where offsets reach, in types that are loaded and stored, and what is made of scores and results can
     be inlined."""
     tiles = [*a.score_extras, *a.weighting_extras, *a.extras, *(d.access for d in a.destinations)]
-    places = [*a.statistics, *(() if a.sink is None else (a.sink,)), *(p.table for p in a.pages)]
+    places = [*a.statistics, *a.sinks, *(p.table for p in a.pages)]
     if any(not supported_element(p.element) for p in (*tiles, *places)):
         return False
     if any(reach(product(p.shape)) >= 2**31 for p in (*places, *(a.reach or ())[:1])) or any(spanned(p, a) >= 2**31 for p in tiles):
@@ -56,14 +60,14 @@ def has_supported_accesses(a: AttentionKernel) -> bool:
     if any(not isinstance(p.strides[d], int) for p in (*a.extras, *(d.access for d in a.destinations)) for d in a.width.dims):
         return False
     written = {d.access.argument: d.access for d in a.destinations}
-    read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras, *a.weighting_extras, *(() if a.sink is None else (a.sink,)), *(p.table for p in a.pages)]
+    read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras, *a.weighting_extras, *a.sinks, *(p.table for p in a.pages)]
     if None in read or any(negative(p) and not _falls(p, a) for p in (*read, *tiles, *places)):
         return False
     if len(written) != len(a.destinations) or any(p.argument in written for p in read):
         return False
     if any(e.argument in written and e != written[e.argument] for e in a.extras):
         return False  # in place, an element may only be read by the thread that writes it
-    return all(inlined(m) for m in (a.score, a.weighting, a.epilogue, a.of_logarithm, a.blocks and a.blocks.whole.score))
+    return all(inlined(m) for m in (a.score, a.weighting, a.epilogue, a.of_logarithm, a.divisor and a.divisor.made, a.blocks and a.blocks.whole.score))
 
 
 def _has_keys(a: AttentionKernel) -> bool:

@@ -52,7 +52,7 @@ def row_writes(a: AttentionKernel, grid: tuple[Axis, ...], keys: Axis, depth: Ax
     found = []
     for write in a.writes:
         read = [(o, inner) for o, inner in ((a.k, depth), (a.v, width)) if o.access is not None and o.access.argument == write.cache]
-        others = [x for x in (a.q.access, *a.score_extras, *a.extras, a.sink) if x is not None]
+        others = [x for x in (a.q.access, *a.score_extras, *a.extras, *a.sinks) if x is not None]
         if len(read) != 1 or any(x.argument == write.cache for x in others):
             return None
         found.append(_rows(write, *read[0], grid, keys))

@@ -1,4 +1,4 @@
-"""Two contractions with a softmax between them become one kernel, in which the scores are never in memory.
+"""Two contractions with a softmax between them, or of heads whose weights are made of each score alone, become one kernel, in which scores are never in memory.
 
 What lies around them comes along: what scales, masks and casts the scores, masks that are computed of nothing but numbers of queries and keys,
 copies and transposes that made q, k or v of something else, and one of the result.  Where that is not one kernel for a generator, less is
@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 from inferno.mlir import func, ir, makes, owner, walk
 from inferno.passes.contraction import parse_fused
-from inferno.passes.generics import body, inputs, is_elementwise
+from inferno.passes.generics import PARALLEL, body, dims, inputs, is_elementwise, is_reduction, kinds, maps, yielded
 from inferno.passes.programs import PRECISION, VIEWS, callee, keep_precision, operations_in, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, shape
+from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention import attention, short_attention
@@ -24,6 +25,7 @@ from inferno.schedule.passes.edges import Edges, by_symbols, edges_of
 from inferno.schedule.passes.merge_calls import defer, merged_kernel, replace_calls
 from inferno.schedule.passes.operation_order import order_by_need
 from inferno.schedule.passes.rewrite import Rewrite
+from inferno.schedule.passes.split_operands import split_scores
 from inferno.symbolic import Undecided, hint, product
 from inferno.target import find_target
 
@@ -36,7 +38,7 @@ _BESIDES = {"arith.constant", "tensor.empty", "tensor.extract_slice", "func.retu
 _SCALING = {"arith.extf", "arith.truncf", "arith.mulf", "arith.divf", "arith.constant", "linalg.yield"}
 _PLACING = {
     "linalg.index", "arith.index_cast", "arith.addi", "arith.subi", "arith.cmpi", "arith.select", "arith.constant", "tensor.extract", "linalg.yield",
-    "arith.divsi",
+    "arith.divsi", "arith.divui", "arith.remui", "scf.if", "scf.yield",
 }
 
 Calls = tuple[ir.Operation, ...]
@@ -66,6 +68,8 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
             return min((t for form in (attention, short_attention) if (t := form.time(kernel, machine)) is not None), default=UNKNOWN)
 
     Fusion.rewrite(module, machine, time=time, pages=True)
+    if machine.hopper and split_scores(module, machine):  # queries and keys are read as they lie in memory
+        Fusion.rewrite(module, machine, time=time, pages=True)
 
 
 @dataclass
@@ -87,6 +91,7 @@ class Fusion(Rewrite):
         self.multiplies = {name for name, k in self.kernels.items() if any(parse_fused(o) is not None for o in walk(k, "linalg.generic"))}
         self.powers = {name for name, k in self.kernels.items() if walk(k, "math.exp")}
         self.largest = {name for name, k in self.kernels.items() if walk(k, "arith.maximumf", "arith.maxnumf")}
+        self.sums = {name for name, k in self.kernels.items() if name not in self.multiplies and _is_sum(k)}
         self.moves = {name for name, k in self.kernels.items() if _is_map(k, moves=True)}
         self.maps = {name for name, k in self.kernels.items() if _is_map(k, moves=False)}
         self.gathers = {name for name, k in self.kernels.items() if self.pages and _is_gather(k)}
@@ -103,14 +108,15 @@ class Fusion(Rewrite):
     def fuse(self, last: ir.Operation) -> bool:
         """Make one kernel of a contraction, a softmax in front of it and what is around them; whether that was done."""
         for core in self.cores(last):
-            moves, masks, behind = self.before(core, self.is_move), self.before(core, self.is_mask), self.behind(last)
+            moves, masks = self.before(core, self.is_move), self.before(core, self.is_mask)
             rows = core[:core.index(last):-1]  # what is made of the softmax's rows, if anything is
             pages = self.before(core, lambda call: self.is_page(call) and not self.is_written(call, last))
-            for more in dict.fromkeys((
-                (*pages, *masks, *behind), (*pages, *behind), (*moves, *masks, *behind), (*moves, *behind), (*masks, *behind), behind, (),
-            )):
-                ends = ((*(c for c in behind if c in more), last)[0], *rows)
-                if self.merge(tuple(sorted({*core, *more}, key=self.order.__getitem__)), set(core) | set(behind), ends):
+            around = self.before(core, lambda call: self.is_move(call) or self.is_mask(call))  # a mask of what a move has made, too
+            around = [] if {*around} == {*moves, *masks} else [around]
+            inside = dict.fromkeys((*around, (*pages, *masks), pages, (*moves, *masks), moves, masks, ()))
+            for (behind, gates), more in ((after, m) for after in self.after(core, last) for m in inside):
+                ends = ((*behind, last)[0], *rows)
+                if self.merge(tuple(sorted({*core, *more, *behind, *gates}, key=self.order.__getitem__)), {*core, *behind, *gates}, ends):
                     self.number()  # the new call, too
                     return True
         return False
@@ -139,7 +145,7 @@ class Fusion(Rewrite):
         """The kernel of calls, if a generator takes it and it pays."""
         kernel = self.joined_kernel(edges, "attention")
         time = self.time(kernel)
-        if time is not None and self.pays([time], owned):
+        if time is not None and self.pays([time], owned, _PARTS if (a := parse_attention(kernel)) is None or a.softmax else 1.0):
             return kernel
         kernel.operation.erase()
         return None
@@ -182,21 +188,31 @@ class Fusion(Rewrite):
                 seen.append(call)
                 pending += self.makers([call])
         ordered = sorted(seen, key=self.order.__getitem__)
-        for start in sorted(starts, key=self.order.__getitem__, reverse=True):
-            core = [start]
-            for call in ordered:
-                if any(m in core for m in self.makers([call])):
-                    core.append(call)
-            weights = max((sum(map(_elements, m.results)) for m in self.makers([last]) if m in core), default=0)
-            if sum(map(_elements, start.results)) < weights:
+        found = [self.core(start, ordered, last) for start in sorted(starts, key=self.order.__getitem__, reverse=True)]
+        for core, is_less in sorted(found, key=lambda each: each[1]):
+            if is_less and not self.is_by_element(core):
                 continue  # it makes a mask, which would be made again for each of what it is the same for
             inside, named = {*core, last}, {callee(c) for c in core}
-            if named & self.powers and named & self.largest:
+            if (named & self.powers and (named & self.largest or _is_batched(self.kernels[callee(core[0])]))) or self.is_by_element(core):
                 outside = {u for c in core for r in c.results for u in readers(r) if u not in inside}
                 if not outside:
                     yield (*core, last)
                 elif len(outside) <= 2 and all(self.is_of_rows(call, core) for call in outside):
                     yield (*core, last, *sorted(outside, key=self.order.__getitem__))
+
+    def core(self, start: ir.Operation, ordered: Sequence[ir.Operation], last: ir.Operation) -> tuple[Calls, bool]:
+        """A contraction and what is made of it in front of ``last``, and whether it makes fewer numbers than there are weights."""
+        core = [start]
+        for call in ordered:
+            if any(m in core for m in self.makers([call])):
+                core.append(call)
+        weights = max((sum(map(_elements, m.results)) for m in self.makers([last]) if m in core), default=0)
+        return tuple(core), sum(map(_elements, start.results)) < weights
+
+    def is_by_element(self, core: Calls) -> bool:
+        """Whether weights are made of scores one by one, but for sums, of several heads: a product behind a product is rarely something for one kernel."""
+        start, *between = core
+        return _is_batched(self.kernels[callee(start)]) and all(self.called(c, self.maps | self.moves | self.sums) for c in between)
 
     def is_of_rows(self, call: ir.Operation, core: Calls) -> bool:
         """Whether a call computes, of rows of the softmax, something that only others read."""
@@ -250,6 +266,22 @@ class Fusion(Rewrite):
         found = list(dict.fromkeys(readers(last.results[0]))) if len(last.results) == 1 else []
         return tuple(found) if len(found) == 1 and self.called(found[0], self.moves) else ()
 
+    def after(self, core: Calls, last: ir.Operation) -> list[tuple[Calls, Calls]]:
+        """What only moves the result, and what is then made of it element by element, if nothing else reads it, the last one first, and gates that are made
+        for these alone; as much as there is, and less."""
+        found = list(dict.fromkeys((self.behind(last), ())))
+        end = (*found[0], last)[0]
+        read = list(dict.fromkeys(readers(end.results[0]))) if len(end.results) == 1 else []
+        if len(read) == 1 and self.called(read[0], self.maps) and self.is_as_much(read[0], last):
+            found.insert(0, (read[0], *found[0]))
+        together = (*found[0], last)
+        gates = [c for c in self.makers(together) if c not in core and self.called(c, self.maps | self.moves) and self.is_as_much(c, last)]
+        gates = tuple(c for c in gates if all(u in together for r in c.results for u in readers(r)))
+        return [*([(found[0], gates)] if gates else []), *((behind, ()) for behind in found)]
+
+    def is_as_much(self, call: ir.Operation, last: ir.Operation) -> bool:
+        return len(call.results) == 1 and _elements(call.results[0]) == _elements(last.results[0])
+
 
 def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
     """Whether a kernel with one result is elementwise; with ``moves`` one that only moves, widens or scales one tensor's elements."""
@@ -259,6 +291,21 @@ def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
     if moves:
         return all(o.name in ("linalg.copy", "linalg.transpose", "linalg.broadcast") or _only_scales(o) for o in structured)
     return all(is_elementwise(o) for o in structured)
+
+
+def _is_sum(kernel: func.FuncOp) -> bool:
+    """Whether a kernel adds up what it makes element by element."""
+    structured = [o for o in operations_in(kernel) if o.name == "linalg.generic"]
+    return bool(structured) and all(is_elementwise(o) or is_reduction(o) for o in structured) and not walk(kernel, "arith.maximumf", "arith.maxnumf")
+
+
+def _is_batched(kernel: func.FuncOp) -> bool:
+    """Whether a kernel's products are of several pairs of matrices, as those of heads are."""
+    def shared(op: ir.Operation) -> bool:
+        used, sizes = [dims(m) for m in maps(op)[:2]], loop_sizes(op)
+        return None not in used and sizes is not None and any(kinds(op)[d] == PARALLEL and sizes[d] != 1 for d in {*used[0]} & {*used[1]})
+
+    return all(shared(o) for o in walk(kernel, "linalg.generic") if parse_fused(o) is not None)
 
 
 def _is_gather(kernel: func.FuncOp) -> bool:
@@ -272,12 +319,14 @@ def _is_gather(kernel: func.FuncOp) -> bool:
 
 
 def _only_reads(kernel: func.FuncOp) -> bool:
-    """Whether a kernel's only operation yields an element whose place is computed of numbers of loops by sums and quotients."""
+    """Whether a kernel's only operation yields an element whose place is computed of numbers of loops by sums and quotients, or a constant beside those that
+    there are."""
     structured = [o for o in operations_in(kernel) if o.name not in _BESIDES]
     if len(structured) != 1 or structured[0].name != "linalg.generic" or inputs(structured[0]):
         return False
-    names = [o.operation.name for o in body(structured[0]).operations]
-    return names[-2:-1] == ["tensor.extract"] and names.count("tensor.extract") == 1 and _PLACING.issuperset(names)
+    names = [o.name for o in walk(structured[0]) if o != structured[0]]
+    made = owner(yielded(structured[0])[0])
+    return made is not None and made.name in ("tensor.extract", "scf.if") and names.count("tensor.extract") == 1 and _PLACING.issuperset(names)
 
 
 def _only_scales(op: ir.Operation) -> bool:

@@ -10,6 +10,7 @@ from math import inf
 
 from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import clone_onto, func, ir, isolated_copy, tensor, users, walk
+from inferno.passes.contraction import parse_fused
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import (
     body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, is_reduction, kinds, maps, permuted, substitute,
@@ -33,6 +34,7 @@ from inferno.symbolic import product
 from inferno.target import Target
 
 
+_WIDEST, _STEPS = 256, 16  # columns of attention's queries and keys; kernels between scores and what is multiplied by their softmax
 _CLEARLY = 0.02  # of a product's time, less of which is no reason to transpose its factor (an estimate)
 
 
@@ -68,9 +70,22 @@ def split_operands(module: ir.Module, target: str, always: str = "") -> None:
             pass
 
 
-def _split_once(module: ir.Module, target: Target, always: bool, whole: set[str]) -> bool:
-    """Write one factor of each kernel first: whether there are any.  ``whole``: texts of kernels that are known to stay as they are."""
+def split_scores(module: ir.Module, target: Target) -> bool:
+    """Take what computes a factor of scores out of their kernel, wherever the softmax of these is multiplied by something; whether there was any."""
+    with module.context, ir.Location.unknown():
+        changed, whole = False, set()
+        while _split_once(module, target, True, whole, scores=True):
+            changed = True
+        return changed
+
+
+def _split_once(module: ir.Module, target: Target, always: bool, whole: set[str], scores: bool = False) -> bool:
+    """Write one factor of each kernel, or if ``scores`` of each that makes scores, first: whether there are any.  ``whole``: texts of kernels that are known
+    to stay as they are."""
     names, changed, every, found = Names(module), False, {k.name.value: k for k in kernels(module)}, {}
+    if scores:
+        making = {callee(c) for p in programs(module) for c in walk(p, "func.call") if _makes_scores(c, every)}
+        every = {name: k for name, k in every.items() if name in making}
     for name, kernel in every.items():
         text = anonymous(kernel)
         if text in whole:
@@ -105,6 +120,27 @@ def _split_once(module: ir.Module, target: Target, always: bool, whole: set[str]
     if changed:
         deduplicate_kernels(module)
     return changed
+
+
+def _makes_scores(call: ir.Operation, every: dict[str, func.FuncOp]) -> bool:
+    """Whether a call makes scores whose softmax multiplies something and is nothing else: attention's kernel takes queries and keys as they lie in memory."""
+    kernel = every.get(callee(call))
+    c = parse_contraction(kernel) if kernel is not None else None
+    if c is None or c.is_reduction or not isinstance(c.K, int) or c.K > _WIDEST or any(o.element.width != 16 for o in (c.lhs, c.rhs)):
+        return False
+    pending, seen, products = [call], set(), set()
+    while pending and len(seen) < _STEPS:
+        for reader in {u for r in pending.pop(0).results for u in readers(r)} - seen - products:
+            if reader.name != "func.call" or callee(reader) not in every:
+                return False
+            if any(parse_fused(o) is not None for o in walk(every[callee(reader)], "linalg.generic")):
+                products.add(reader)
+            else:
+                seen.add(reader)
+                pending.append(reader)
+    made = [every[callee(u)] for u in seen]
+    one = not pending and len(products) == 1
+    return one and any(walk(k, "math.exp") for k in made) and any(walk(k, "arith.maximumf", "arith.maxnumf") for k in made)
 
 
 def _reduces(kernel: func.FuncOp | None) -> bool:
