@@ -83,7 +83,8 @@ def _masked(user: Node, columns: dict[Node, int], shape: torch.Size) -> list[Nod
     picked = entries[first:]
     if [columns.get(e) for e in picked] != list(range(len(shape))) or any(n in columns for n in (user.args[0], *user.args[2:3]) if user.target in _PUTS):
         return None
-    if tuple(user.args[0].meta["val"].shape[first:first + len(shape)]) != tuple(shape):
+    sizes = user.args[0].meta["val"].shape[first:first + len(shape)]
+    if any(type(n) is not int for n in sizes) or tuple(sizes) != tuple(shape):
         return None  # the tensor is larger than the mask
     if first and (user.target in _PICKS or (user.target in _PUTS and any(type(n) is not int for n in user.args[2].meta["val"].shape))):
         return None  # parts along other dimensions than the first ones are not computed as wholes

@@ -216,6 +216,8 @@ def _split_reader(view: ir.Operation) -> bool:
     if len(set(map(str, read))) != 1 or any(isinstance(e, ir.AffineConstantExpr) and len(g) > 1 for e, g in zip(read[0].results, groups)):
         return False
     parts = {ir.AffineDimExpr(e).position: [source[d] for d in g] for e, g in zip(read[0].results, groups) if len(g) > 1}
+    if not parts:  # one number has no loops
+        return False
     if len(maps(reader)[-1].results) + sum(len(p) - 1 for p in parts.values()) > _MOST_LOOPS or any(prod(p) == 0 for p in parts.values()):
         return False
     with ir.InsertionPoint(reader), reader.location:

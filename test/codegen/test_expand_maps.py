@@ -186,3 +186,13 @@ def test_scales_of_blocks_are_not_written(dtype):
     args = torch.zeros(64, 512, dtype=dtype), torch.zeros(1024, 512, dtype=torch.int8), torch.zeros(8, 4)
     maker, _ = inferno.compile(linear, args, target="sm_90a").explain().rows
     assert maker.generator == "elementwise" and maker.bytes < 1024 * 512 * (1 + dtype.itemsize) + 1000
+
+
+def test_one_number_that_a_place_of_one_is():
+    """It is viewed as a tensor of no dimensions, whose reader has no loops to split."""
+    def lowest(places, x):
+        return x.index_reduce(1, (places[6:][:1] + 3) % 1, x.narrow(1, 0, 1), "amin", include_self=False)
+
+    args = torch.randint(0, 9, (20,)), torch.randn(11, 1, 11)
+    simulated = SimulatedModel(lowest, args, choose=lambda k: assign.choose(k, TARGET), expand=True)
+    assert torch.equal(simulated(*args), lowest(*args))
