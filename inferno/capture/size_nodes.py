@@ -46,6 +46,8 @@ class SizeNodes:
         value = node.meta["val"]
         if not isinstance(value, VARYING):
             return value
+        if isinstance(value, SymInt) and (known := value.node.maybe_as_int()) is not None:  # it was found to be, after the value was made
+            return known
         key = type(value), value.node.expr
         if key not in self._made:
             computed = node.op == "call_function" and all(is_number(n.meta["val"]) for n in node.all_input_nodes)
