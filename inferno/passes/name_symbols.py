@@ -116,7 +116,7 @@ def _reshape(op: ir.Operation) -> None:
     if flat is not None and flat.name == "tensor.collapse_shape" and common_groups(shape(flat.operands[0]), new) is not None:
         value = flat.operands[0]
     with ir.InsertionPoint(op), op.location:
-        made = reshape(value, new, op)
+        made = reshape(value, new, op, equal=True)
         if made.type != op.results[0].type:
             made = tensor.CastOp(op.results[0].type, made).result
     op.results[0].replace_all_uses_with(made)
@@ -128,14 +128,15 @@ def _reshape(op: ir.Operation) -> None:
         sizes.erase()
 
 
-def reshape(value: ir.Value, new: Sequence[Int], op: ir.Operation) -> ir.Value:
+def reshape(value: ir.Value, new: Sequence[Int], op: ir.Operation, equal: bool = False) -> ir.Value:
     """``value`` with other sizes, at the insertion point: the fewest dimensions are merged and cut again.
 
-    ``op`` is an operation of the function; UnknownSize where the numbers of elements are not known to be equal.
+    ``op`` is an operation of the function; UnknownSize where the numbers of elements are not known to be equal, and ``equal`` does not say that they are.
     """
     old = list(shape(value))
     groups = common_groups(old, new)
     groups = _inferred_groups(old, new) if groups is None else groups  # (of no dimensions there are none)
+    groups = _between_common_ends(old, new) if groups is None and equal else groups
     if groups is None:
         raise UnknownSize(f"a reshape from {old} to {list(new)} is not understood")
     element = value.type.element_type
@@ -195,6 +196,19 @@ def _inferred_groups(old: Sequence[Int], new: Sequence[Int]) -> list[tuple[list[
     rests = (product([*new[:d], *new[d + 1:]]) for d in range(len(new)))
     inferred = any(size == floordiv(total, rest) for size, rest in zip(new, rests) if isinstance(size, Size))
     return [(list(range(len(old))), list(range(len(new))))] if inferred else None
+
+
+def _between_common_ends(old: Sequence[Int], new: Sequence[Int]) -> list[tuple[list[int], list[int]]] | None:
+    """All dimensions between the first and the last ones that are the same as one run: of a reshape from the program, whose numbers of elements torch asked
+    to be equal, as a condition on each call where the symbols alone do not say so: ``s0*s1`` and ``4 * (s0*s1 // 4)``, or ``s2*s3``."""
+    least = min(len(old), len(new))
+    first = next((d for d in range(least) if old[d] != new[d]), least)
+    last = next((d for d in range(least - first) if old[-1 - d] != new[-1 - d]), least - first)
+    i, j = len(old) - last, len(new) - last
+    if first == i or first == j:  # nothing, which is 1
+        return None
+    ends = [([i + d], [j + d]) for d in range(last)]
+    return [*(([d], [d]) for d in range(first)), (list(range(first, i)), list(range(first, j))), *ends]
 
 
 def _divides(a: Int, b: Int) -> bool:

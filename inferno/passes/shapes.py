@@ -271,6 +271,8 @@ def _arithmetic(name: str, a: Int, b: Int) -> Int | None:
     if name in ("arith.maxsi", "arith.minsi"):
         return maximum(a, b) if name == "arith.maxsi" else minimum(a, b)
     if name in ("arith.divsi", "arith.divui", "arith.floordivsi", "arith.ceildivsi", "arith.ceildivui", "arith.remsi", "arith.remui"):
+        if name.endswith("ui"):  # what is read without a sign has none: the length of a last piece, of which no bound says so
+            a = maximum(a, 0)
         if bounds(b)[0] < 1 or (bounds(a)[0] < 0 and name != "arith.floordivsi"):
             return None
         if "ceil" in name:

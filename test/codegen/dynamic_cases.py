@@ -125,6 +125,14 @@ CASES = {
         lambda x: (F.interpolate(x, scale_factor=2, mode="nearest"), F.pad(x.flip(3), (1, 2, 0, 3)).relu()),
         lambda h, w: (torch.randn(2, 3, h, w),), ({2: _two(2)[0], 3: _two(2)[1]},), [(4, 6), (5, 7), (2, 2), (3, 2), (9, 16)],
     ),
+    "seen as rows and back": lambda: (
+        lambda x, y: (x.view(-1, 4).mul(2).view_as(x), (y * 2).view_as(x)), lambda n, m: (torch.randn(n, 4), torch.randn(4 * n)),
+        ({0: Dim("rows", min=1, max=512)}, {0: 4 * Dim("rows", min=1, max=512)}), [(4, 0), (6, 0), (1, 0), (66, 0)],
+    ),
+    "an image as large as another": lambda: (
+        lambda x, y: F.interpolate(x, size=y.shape[2:], mode="bilinear") + y, lambda h, w: (torch.randn(2, 3, 6, 5), torch.randn(2, 3, h, w)),
+        ({}, {2: _two(2)[0], 3: _two(2)[1]}), [(12, 9), (6, 5), (2, 2), (3, 31)],
+    ),
     "multiples": lambda: (lambda x: x.view(x.shape[0] // 2, 2, 3).sum(1), rows(3), ({0: 2 * Dim("half", min=1, max=512)},), [(4,), (6,), (66,)]),
 }
 

@@ -15,6 +15,10 @@ CASES = {  # the model, the example's sizes, others
     "nearest": (lambda x: F.interpolate(x, scale_factor=2, mode="nearest"), (2, 4, 8, 10), [(2, 4, 2, 2), (2, 4, 7, 5)]),
     "nearest, other factors": (lambda x: F.interpolate(x, scale_factor=(4.0, 1.0), mode="nearest"), (2, 4, 8, 10), [(2, 4, 2, 2), (2, 4, 7, 5)]),
     "nearest, to a size": (lambda x: F.interpolate(x, size=(x.shape[2] * 2, x.shape[3] * 8)), (2, 4, 8, 10), [(2, 4, 2, 2), (2, 4, 7, 5)]),
+    "bilinear, to a number": (lambda x: F.interpolate(x, size=(9, 6), mode="bilinear"), (2, 4, 8, 10), [(2, 4, 2, 2), (2, 4, 7, 31)]),
+    "bilinear, by ends": (lambda x: F.interpolate(x, size=(9, 6), mode="bilinear", align_corners=True), (2, 4, 8, 10), [(2, 4, 2, 2), (2, 4, 7, 31)]),
+    "bicubic, halved": (lambda x: F.interpolate(x, scale_factor=0.5, mode="bicubic"), (2, 4, 8, 10), [(2, 4, 2, 2), (2, 4, 7, 31)]),
+    "bicubic, by ends": (lambda x: F.interpolate(x, size=(9, 6), mode="bicubic", align_corners=True), (2, 4, 8, 10), [(2, 4, 2, 2), (2, 4, 7, 31)]),
 }
 
 

@@ -94,13 +94,12 @@ def _interpolate(taps: Callable[[Tensor], tuple[range, list[Tensor]]], clamped: 
         dims, scales = x.dim() - 2, scales if scale_factors is None else (scale_factors,)
         if output_size is None:
             scales = tuple(scales[0])
-            output_size = [math.floor(n * s) for n, s in zip(x.shape[2:], scales)]
+            output_size = [_scaled(n, s) for n, s in zip(x.shape[2:], scales)]
         elif not scales or scales[0] is None or isinstance(scales[0], (list, tuple)):
             scales = (None,) * dims
-        if not x.is_floating_point() or any(not isinstance(n, int) for n in (*x.shape, *output_size)) or not x.numel():
+        if not x.is_floating_point() or any(statically_known_true(n == 0) for n in x.shape):
             return NotImplemented
-        steps = (_step(size, count, align_corners, scale) for size, count, scale in zip(x.shape[2:], output_size, scales))
-        if list(x.shape[2:]) == list(output_size) and all(step == 1.0 or n == 1 for step, n in zip(steps, output_size)):
+        if all(_is_kept(*each, align_corners) for each in zip(x.shape[2:], output_size, scales)):
             return x.clone(memory_format=suggest_memory_format(x))  # as eager does
         wide = torch.float64 if x.dtype == torch.float64 else torch.float32
         along = []
@@ -111,6 +110,18 @@ def _interpolate(taps: Callable[[Tensor], tuple[range, list[Tensor]]], clamped: 
         return gathered(x, dims, lambda gather: _weighted(gather, along, (), wide).to(x.dtype))
 
     return decomposition
+
+
+def _scaled(size: int, scale: float) -> int:
+    """How many elements there are of ``size``: by whole numbers where a factor is one, since torch says of a size that varies that it is a float's floor."""
+    return size * int(scale) if scale == int(scale) else math.floor(size * scale)
+
+
+def _is_kept(size: int, count: int, scale: float | None, align_corners: bool) -> bool:
+    """Whether each place is that of an element, as eager asks."""
+    if not statically_known_true(size == count):
+        return False
+    return align_corners or not scale or scale == 1.0 or statically_known_true(count == 1)
 
 
 def gathered(x: Tensor, dims: int, compute: Callable[[Callable[[list[Tensor]], Tensor]], Tensor]) -> Tensor:
@@ -197,10 +208,20 @@ def _places(
 ) -> tuple[Tensor, Tensor]:
     """Of each element of the result the element of the input at or before its place, and how far that is behind it.
 
-    In whole numbers where the distance of two places is a ratio of small ones: arithmetic in float64 took longer than what is read and written."""
+    In whole numbers where the distance of two places is a ratio of small ones: arithmetic in float64 took longer than what is read and written.  So are
+    places between sizes that vary, whose ratio is no number here."""
+    if not (isinstance(size, int) and isinstance(count, int)) and (align_corners or not scale):
+        number, wider = torch.arange(count, device=device), torch.float64 if wide == torch.float64 else torch.float32
+        above, below = (size - 1, torch.sym_max(count - 1, 1)) if align_corners else (2 * size, 2 * count)
+        place = number * above if align_corners else number * above + (size + count)  # one behind: none is negative
+        first = torch.div(place, below, rounding_mode="trunc")
+        rest = (place - first * below).to(wider) / below
+        if align_corners:
+            return first, rest
+        return ((first - 1).clamp(min=0), torch.where(first < 1, 0.0, rest)) if clamped else (first - 1, rest)
     step = _step(size, count, align_corners, scale)
     between = ratio(size, count, align_corners, scale)
-    if between is not None and 2 * count * between.numerator < _WHOLE:
+    if between is not None and statically_known_true(2 * count * between.numerator < _WHOLE):
         number = torch.arange(count, device=device, dtype=torch.int32)
         if align_corners:
             return _divided(number * between.numerator, between.denominator, wide)
@@ -239,8 +260,7 @@ def _repeated(dims: int) -> Callable:
         given = scales[0] if scales and isinstance(scales[0], (list, tuple)) else scales
         given = [*given, *[None] * dims][:dims]
         if output_size is None:
-            # By whole numbers: torch says of a size that varies that it is a float's floor.
-            output_size = [n if s is None else n * int(s) if s == int(s) else math.floor(n * s) for n, s in zip(x.shape[2:], given)]
+            output_size = [n if s is None else _scaled(n, s) for n, s in zip(x.shape[2:], given)]
         if x.dim() != dims + 2 or any(statically_known_true(n == 0) for n in x.shape):
             return NotImplemented
         factors = [_factor(size, count) for size, count in zip(x.shape[2:], output_size)]
