@@ -58,7 +58,7 @@ class SizeNodes:
 
     def _compute(self, expression: sympy.Basic) -> Node:
         """The node of an expression, at the end of the graph."""
-        last, tracer = next(reversed(self._graph.nodes)), GraphAppendingTracer(self._graph)
+        last, tracer = next(iter(reversed(self._graph.nodes))), GraphAppendingTracer(self._graph)
         made = sympy_interp(PythonReferenceAnalysis, {s: Proxy(self._symbol(s), tracer) for s in expression.free_symbols}, expression).node
         while (last := last.next).op != "root":
             if "val" not in last.meta:
