@@ -97,55 +97,6 @@ def test_simulated(name, monkeypatch):
         assert mine.shape == exact.shape and (mine.double() - exact).norm() <= bound
 
 
-def side_by_side(*gradients):
-    """As of one projection whose result is split: [batch, tokens, (heads depth) of queries, keys and values]."""
-    return torch.cat([g.transpose(1, 2).flatten(2) for g in gradients], -1)
-
-
-def stacked(*gradients):
-    """As of one whose result is viewed as [batch, tokens, 3, heads, depth]."""
-    return torch.stack([g.transpose(1, 2) for g in gradients], 2)
-
-
-def by_heads(*gradients):
-    """As of one whose result is viewed as [batch, tokens, heads, 3, depth]."""
-    return torch.stack(gradients, 3).transpose(1, 2)
-
-
-PACKED = {
-    "side by side": (side_by_side, (2, 2, 2, 70, 70, 32, 32), AttentionGradients(1, 32)),
-    "stacked": (stacked, (2, 2, 2, 70, 70, 32, 32), AttentionGradients(2, 48, apart=True, ahead=True)),
-    "by heads": (by_heads, (1, 3, 3, 40, 40, 64, 64), AttentionGradients(1, 32)),
-    "heads share keys": (side_by_side, (2, 4, 2, 70, 70, 32, 32), AttentionGradients(1, 32)),
-    "added": (stacked, (1, 2, 2, 256, 256, 64, 64), AttentionGradients(columns=128, turns=True, adds=2)),
-    "lines that the copy engine does not know": (side_by_side, (1, 1, 1, 40, 40, 40, 8), AttentionGradients(1, 32)),
-}
-
-
-@pytest.mark.covering(most=2)
-@pytest.mark.parametrize("name", PACKED)
-def test_gradients_in_one_tensor(name):
-    """Where a projection makes queries, keys and values, its gradient is written by the kernel, not put together behind it."""
-    together, sizes, schedule = PACKED[name]
-    function, given, wanted = operands(*sizes, causal=name != "added", transposed=True)
-    found = []
-
-    def chosen(kernel):
-        found.append(parse_attention_gradient(kernel))
-        return schedule if found[-1] is not None else None
-
-    def packed(*given):
-        return together(*function(*given))
-
-    ours, plain = SimulatedModel(packed, given, choose=chosen, passes=TOGETHER, expand=True)(*given), packed(*given)
-    assert sum(g is not None for g in found) == 1 and ours.shape == plain.shape
-    (made,) = [g for g in found if g is not None]
-    assert len({r.destination.access.argument for r in (*made.results, *made.queries.results)}) == 1
-    exact = together(*wanted)
-    bound = max(1.5 * (plain.double() - exact).norm(), torch.finfo(plain.dtype).eps * exact.norm())
-    assert (ours.double() - exact).norm() <= bound
-
-
 def forward(q, k, v, mask):
     return trained_attention.forward(q, k, v, mask, True, 0.125)
 

@@ -61,34 +61,6 @@ def test_causal(queries, keys, generators):
     right(causal, heads(queries, keys, 128), generators)
 
 
-def split(x, batch, heads, shared, size):
-    """As GPT-2 has it: what a projection gives for queries, keys and values lies side by side."""
-    parts = x.split([heads * size, shared * size, shared * size], -1)
-    q, k, v = (p.unflatten(-1, (-1, size)).transpose(1, 2) for p in parts)
-    return causal(q, k, v).transpose(1, 2).flatten(2)
-
-
-def stacked(x, batch, heads, shared, size):
-    q, k, v = x.view(batch, -1, 3, heads, size).permute(2, 0, 3, 1, 4)
-    return causal(q, k, v).transpose(1, 2).flatten(2)
-
-
-def by_heads(x, batch, heads, shared, size):
-    q, k, v = x.view(batch, -1, heads, 3, size).transpose(1, 2).unbind(3)
-    return causal(q, k, v).transpose(1, 2).flatten(2)
-
-
-@pytest.mark.parametrize("function, batch, length, heads, shared, size, dtype", [
-    (split, 2, 1024, 8, 8, 64, torch.bfloat16), (split, 2, 1024, 16, 16, 128, torch.float16), (split, 3, 333, 4, 4, 40, torch.bfloat16),
-    (stacked, 2, 1024, 8, 8, 64, torch.bfloat16), (stacked, 1, 2048, 16, 16, 128, torch.bfloat16), (by_heads, 2, 1024, 8, 8, 64, torch.bfloat16),
-])
-def test_gradients_in_one_tensor(function, batch, length, heads, shared, size, dtype, generators):
-    """Those of queries, keys and values are written to their places in that of a projection's result: no kernel puts them together."""
-    x = torch.randn(batch, length, (heads + 2 * shared) * size, device="cuda").to(dtype)
-    right(lambda x: function(x, batch, heads, shared, size), (x,), generators, trained=1)
-    assert not any('"elementwise"' in s for s in generators)
-
-
 def test_chosen_by_itself(monkeypatch, generators):
     monkeypatch.delenv("INFERNO_UNMEASURED")
     right(causal, heads(1024, 1024, 64), generators)

@@ -202,15 +202,14 @@ class Epilogue(PairEpilogue, ResultLines, ResultPieces):
         tma.fence_shared()
         self.barrier()
         with only_if(words.equal(group.thread, 0)):
-            tma.store_box(words, self.maps[number], self.box_place(number, begin, block), base)
+            tma.store_box(words, self.maps[number], self.box_place(begin, block), base)
 
-    def box_place(self, number: int, begin: int, block: int) -> list[Integer]:
+    def box_place(self, begin: int, block: int) -> list[Integer]:
         """Where in a destination's map the copy engine writes 64 rows of the columns from ``begin`` on."""
         words = self.words
         inner = [words.add(self.n0, begin), words.add(self.m0, 64 * block)]
         outer = [at for axis, at in zip(self.tiling.grid, self.grid) if axis.size != 1]
-        behind = [1] if self.contraction.destinations[number].access.offset != 0 else []
-        return [*(inner[::-1] if self.schedule.swapped else inner), *outer, *behind]
+        return [*(inner[::-1] if self.schedule.swapped else inner), *outer]
 
     def stage_matrices(self, base: Integer, span: int, pairs: Sequence[Sequence[ir.Value]]) -> None:
         """Four matrices of 8 x 8 at a time: 16 rows of a warp x 16 columns."""

@@ -165,13 +165,13 @@ def supported(g: AttentionGradient) -> bool:
         return False
     if g.of_scores is not None and (g.band is not None or g.blocks is not None or kept_line(g) != g.rows.size):
         return False  # blocks that are skipped would hold anything, and the copy engine knows no other lines
-    own = [r.destination.access for r in g.results]
-    places, written = [*g.extras, *own], {x.argument for x in own}
+    written = {r.destination.access.argument: r.destination.access for r in g.results}
+    places = [*g.extras, *written.values()]
     if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
         return False
     if any(negative(p) for p in (*(o.access for o in operands), *places)):
         return False
-    if len({(x.argument, x.offset) for x in own}) != len(own) or any(p.argument in written for p in (*(o.access for o in operands), *g.extras)):
+    if len(written) != len(g.results) or any(p.argument in written for p in (*(o.access for o in operands), *g.extras)):
         return False
     # What is read beside lies in the grid, along rows, and along columns.
     if any(x.strides[d] for x in g.extras for d in (*g.depth.dims, *g.width.dims)) or not all(_is_flat(g, x) for x in g.extras):

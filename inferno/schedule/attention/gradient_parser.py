@@ -1,18 +1,16 @@
 """Reads a kernel function as a part of attention's backward, by what its structured operations compute, as ``parser`` reads attention."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from inferno.mlir import func, ir, owner, walk
-from inferno.passes.generics import is_elementwise
+from inferno.mlir import func, ir
 from inferno.passes.programs import returned
 from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access, destination_index, has_known_sizes
 from inferno.schedule.analysis.expression_maps import access_of, make_map
 from inferno.schedule.analysis.expression_tracer import LoopNumbers, NotUnderstood
-from inferno.schedule.analysis.expressions import CONTRACTION, INDEX, MAXIMUM, READ, SUM, Expression, Loop, Loops, Place, place_of, total
+from inferno.schedule.analysis.expressions import CONTRACTION, INDEX, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
 from inferno.schedule.attention.bands import Band, find_band
 from inferno.schedule.attention.dropout import find_factor, read_dropout
 from inferno.schedule.attention.gradient_kernel import AttentionGradient, Sum
@@ -20,7 +18,6 @@ from inferno.schedule.attention.listed_blocks import Blocks, Peeled, make_blocks
 from inferno.schedule.attention.parser import Parser, parse_by
 from inferno.schedule.attention.score_expressions import holds, only, plain, unrounded, unscaled
 from inferno.schedule.matmul.contraction import Destination, Group
-from inferno.schedule.passes.stacked import Stack, stack_of
 
 
 def parse_attention_gradient(kernel: func.FuncOp) -> AttentionGradient | None:
@@ -60,40 +57,13 @@ class _Seen:
     blocks: Blocks | None
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A part of a ``value`` that has these ``sizes``, and along one dimension a ``begin``."""
-
-    value: ir.Value
-    sizes: list[int]
-    dim: int = 0
-    begin: int = 0
-
-    def inside(self, loops: Sequence[Loops]) -> list[Place]:
-        """The place of an element of the part."""
-        return [total([(place_of(own), 1), (((), self.begin if d == self.dim else 0), 1)]) for d, own in enumerate(loops)]
-
-
 class _Parser(Parser):
     """One try, which ends in ``NotUnderstood`` where the kernel is anything else."""
 
     pages = writes = False
 
     def parse(self) -> AttentionGradient:
-        values = returned(self.kernel)
-        stacks = _stacks(owner(values[0])) if len(values) == 1 else []
-        if not stacks:
-            return self.gradient([_Place(v, list(v.type.shape)) for v in values])
-        for stack, order in itertools.product(stacks, itertools.permutations(range(3))):
-            try:
-                return self.gradient([_Place(values[0], stack.part(n)[1], stack.dim, stack.begins[n]) for n in order])
-            except NotUnderstood:
-                continue
-        raise NotUnderstood
-
-    def gradient(self, returned_: Sequence[_Place]) -> AttentionGradient:
-        """What the kernel computes, if results lie there."""
-        self.returned = returned_
+        self.returned = returned(self.kernel)
         if len(self.returned) < 3:
             return self.part(range(len(self.returned)))
         last = 2
@@ -295,18 +265,14 @@ class _Parser(Parser):
 
     def elements(self, which: Sequence[int]) -> tuple[list[Expression], list[list[Loops]]]:
         """An element of each of these results, and the loops of its dimensions."""
-        places = [self.returned[i] for i in which]
-        if any(destination_index(self.kernel, p.value) != self.argument(i) for i, p in zip(which, places)):
+        first = len(self.kernel.type.inputs) - len(self.returned)
+        returned = [self.returned[i] for i in which]
+        if any(destination_index(self.kernel, v) != first + i for i, v in zip(which, returned)):
             raise NotUnderstood
-        if len({tuple(p.sizes)[:-1] for p in places}) != 1:
+        if len({tuple(v.type.shape)[:-1] for v in returned}) != 1:
             raise NotUnderstood
-        outs = [[self.tracer.loops(("out", which[0], d), size) for d, size in enumerate(p.sizes)] for p in places]
-        return [self.tracer.element(p.value, p.inside(out)) for p, out in zip(places, outs)], outs
-
-    def argument(self, number: int) -> int:
-        """The number of the argument that a result is computed into."""
-        count = len(self.kernel.type.results)
-        return len(self.kernel.type.inputs) - count + (number if count > 1 else 0)
+        outs = [[self.tracer.loops(("out", which[0], d), size) for d, size in enumerate(v.type.shape)] for v in returned]
+        return [self.tracer.element(v, list(map(place_of, out))) for v, out in zip(returned, outs)], outs
 
     def same(self, factor: Expression, end: Sequence[Loop], value: Expression, inner: Loops) -> None:
         """NotUnderstood unless a factor of a result is the tensor of a product, along the result's loops for those that the product sums over."""
@@ -324,12 +290,12 @@ class _Parser(Parser):
         return tuple(strides)
 
     def stored(self, number: int, result: Expression, sum_: Expression, out: Sequence[Loops]) -> Sum:
-        place = self.returned[number]
-        type_, strides, steps = place.value.type, [0] * len(self.numbers), row_major(list(place.value.type.shape))
-        for own, step in zip(out, steps):
+        type_ = self.returned[number].type
+        strides = [0] * len(self.numbers)
+        for own, step in zip(out, row_major(list(type_.shape))):
             for i, loop in enumerate(own):
                 strides[self.numbers[loop]] = step * prod(inside.size for inside in own[i + 1:])
-        access = Access(self.argument(number), type_.element_type, tuple(strides), place.begin * steps[place.dim], tuple(type_.shape))
+        access = Access(len(self.kernel.type.inputs) - len(self.returned) + number, type_.element_type, tuple(strides), 0, tuple(type_.shape))
         epilogue = None if unrounded(result) is sum_ else make_map(self.module, [result], self.numbers, sum_)
         return Sum(Group((), (), ()), epilogue, Destination(None if epilogue is None else 0, access))
 
@@ -339,15 +305,6 @@ class _Parser(Parser):
             if self.group(columns[first:]).flat:
                 return list(columns[first:])
         return list(columns[-1:])
-
-
-def _stacks(op: ir.Operation | None) -> list[Stack]:
-    """How the result of a map with branches may be the gradients of queries, keys and values in one tensor."""
-    if not is_elementwise(op) or not walk(op, "scf.if"):
-        return []
-    found, shape = stack_of(op), tuple(op.results[0].type.shape)
-    stacks = [found] if found is not None else [Stack(shape, d, (0, 1, 2)) for d, size in enumerate(shape) if size == 3]
-    return [s for s in stacks if s.count == 3 and not s.inner]
 
 
 def _are_whole_tables(blocks: Blocks, queries: Sequence[Loop]) -> bool:

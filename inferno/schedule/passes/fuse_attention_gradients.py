@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import callee, readers, root_of, wants_library
+from inferno.passes.programs import callee, readers, wants_library
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention import attention_gradients
 from inferno.schedule.attention.gradient_kernel import AttentionGradient
 from inferno.schedule.attention.gradient_parser import parse_attention_gradient
-from inferno.schedule.passes.calls import inputs_of
 from inferno.schedule.passes.edges import Edges, edges_across, pattern, wait_for_each_other
 from inferno.schedule.passes.fuse_attention import UNKNOWN, Calls, Fusion
 from inferno.schedule.passes.merge_calls import defer, replace_calls
@@ -190,25 +189,5 @@ class _Gradients(Fusion):
         self.pending = [c for c in self.pending if c not in gone]
         edges = replace(merge.edges, calls=tuple(gone))
         defer(edges)
-        new = replace_calls(edges, merge.kernel)
+        replace_calls(edges, merge.kernel)
         self.used.add(merge.kernel.name.value)
-        self.kernels[merge.kernel.name.value] = merge.kernel
-        self.pack(new)
-
-    def pack(self, call: ir.Operation) -> None:
-        """Let a kernel of all gradients write them to their places in one tensor, if that is what they are for: a projection's, which makes queries, keys and
-        values."""
-        reading = {u for r in call.results for u in readers(r)}
-        if len(call.results) != 3 or len(reading) != 1 or not self.called(other := reading.pop(), self.kernels) or len(other.results) != 1:
-            return
-        if {root_of(v) for v in inputs_of(other)} != {*call.results}:
-            return
-        edges = edges_across((call, other), views=True)
-        if edges is None:
-            return
-        kernel = self.joined_kernel(replace(edges, exported=tuple(other.results)), "attention_gradient")
-        if parse_attention_gradient(kernel) is None or self.time(kernel) is None:
-            kernel.operation.erase()
-            return
-        replace_calls(replace(edges, exported=tuple(other.results)), kernel)
-        self.used.add(kernel.name.value)

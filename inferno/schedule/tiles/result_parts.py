@@ -11,7 +11,7 @@ from inferno.element_sizes import element_bytes
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul.contraction import Contraction, Destination
-from inferno.schedule.tiles.tiling import BEHIND, Axes, Axis, direct
+from inferno.schedule.tiles.tiling import Axes, Axis, direct
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple, product, reach
 
 ROW = 128  # bytes of a tile's row in shared memory: the span of the swizzle, and the depth of a step along k
@@ -52,13 +52,11 @@ def _store_map(tiling: Axes, destination: Destination, swapped: bool) -> StoreMa
     size = element_bytes(access.element)
     if str(access.element) not in (_FLOATS[:2] if swapped else _STAGED):
         return None  # (stmatrix turns 16 bits; threads with neighbouring rows write whole sectors of float32 as they are)
-    if inner.stride(access) != 1 and inner.size != 1:
+    if access.offset != 0 or (inner.stride(access) != 1 and inner.size != 1):
         return None
     found = (inner, outer, *(a for a in tiling.grid if a.size != 1))
     line = ceildiv(inner.size * size, 16) * 16 // size
     strides = (1, *(a.stride(access) if a.stride(access) != 0 else line for a in found[1:]))
-    if access.offset != 0:
-        found, strides = (*found, BEHIND), (*strides, access.offset)
     if len(found) > 5 or any(not is_multiple(s * size, 16) or reach(s) * size >= 2**40 for s in strides[1:]):
         return None
     return StoreMap(found, strides)
