@@ -119,7 +119,7 @@ def gated(q, k, v, gates):
 
 
 def _causal(s):
-    return torch.arange(s.shape[-1]) <= torch.arange(s.shape[-2])[:, None]
+    return torch.arange(s.shape[-1], device=s.device) <= torch.arange(s.shape[-2], device=s.device)[:, None]
 
 
 def weighted(weights):

@@ -157,7 +157,7 @@ class HaloEpilogue(Epilogue):
     def hangs_over(self) -> bool:
         return any(n % each for n, each in zip(self.patch.window.counts[-2:], (self.patch.rows, self.patch.columns)))
 
-    def box_place(self, number: int, begin: int, block: int) -> list[Integer]:
+    def box_place(self, begin: int, block: int) -> list[Integer]:
         words, (*plane, y, x) = self.words, self.place_in_image
         down, across = self.patch.place(block)
         return [words.add(self.n0, begin), words.add(x, across), words.add(y, down), *plane[::-1]]

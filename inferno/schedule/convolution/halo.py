@@ -180,7 +180,6 @@ def takes(s: Im2col, c: Contraction, tiling: Tiling) -> bool:
         plain = plain and whole and not any(n % 2 for n in patch.window.shape[1:-1])
     fits = max(patch.height, patch.pitch) <= _MOST_BOX and s.span <= _MOST_SPAN and s.patch == patch.pixels
     steps = s.kept in (0, tiling.k_steps(s.row // _size(c))) and (s.weights > 1) != (s.kept > 0)
-    plain = plain and all(d.access.offset == 0 for d in c.destinations)  # boxes of images begin with their first pixel
     return plain and fits and steps and (not s.kept or tiling.n.size <= s.tile_n) and len(store_maps(c, tiling, s)) == len(c.destinations)
 
 
