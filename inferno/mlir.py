@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ExecutionEngine", "PassManager", "affine", "arith", "backward_slice", "bufferization", "cf", "clone_onto", "complex", "erase_dead", "ext", "func", "gpu",
     "idle_context", "ir", "is_unread", "isolated_copy", "linalg", "llvm", "math", "memref", "new_context", "nvvm", "outside_values", "owner",
-    "parse", "rewrite", "run_upstream", "scf", "tensor", "vector", "walk",
+    "parse", "rewrite", "run_upstream", "scf", "tensor", "terminator", "vector", "walk",
 ]
 
 _DIALECTS = frozenset({
@@ -167,6 +167,11 @@ def run_upstream(module: ir.Module, passes: str) -> None:
 _OUTSIDE = frozenset({
     "func.call", "linalg.fill", "linalg.generic", "tensor.collapse_shape", "tensor.concat", "tensor.expand_shape", "tm_tensor.scan", "tm_tensor.sort",
 })
+
+
+def terminator(block: ir.Block) -> ir.Operation:
+    """The operation that ends a block: what it yields or returns are its operands."""
+    return block.operations[len(block.operations) - 1].operation
 
 
 def walk(op, *names: str) -> list[ir.Operation]:

@@ -3,7 +3,7 @@
 What is left is a reduction of one kind, which generators may regroup.
 """
 
-from inferno.mlir import backward_slice, ir, is_read, is_unread, walk
+from inferno.mlir import backward_slice, ir, is_read, is_unread, terminator, walk
 from inferno.passes.generics import body, build, clone_body, covers_loops, inputs, kinds, knows_sizes, maps, outputs, yielded
 
 
@@ -35,7 +35,7 @@ def _rebuild(op: ir.Operation, dead: list[int]) -> ir.Operation:
     indexing = [*maps(op)[:count], *(maps(op)[count + i] for i in live)]
     if not covers_loops(indexing, len(kinds(op))):
         return op
-    end = block.operations[len(block.operations) - 1].operation
+    end = terminator(block)
     for i in dead:
         end.operands[i] = block.arguments[count + i]
     for inner in reversed([o.operation for o in block.operations]):

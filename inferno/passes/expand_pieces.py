@@ -8,7 +8,7 @@ what reads it, like any other elementwise operation: what lay between is never i
 from collections.abc import Callable, Sequence
 from math import prod
 
-from inferno.mlir import arith, dim_of, ir, linalg, owner, scf, tensor, users, walk
+from inferno.mlir import arith, dim_of, ir, linalg, owner, scf, tensor, terminator, users, walk
 from inferno.passes.contraction import ended_contraction, ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, inputs, is_elementwise, knows_sizes, maps, only_user, use_count
@@ -126,7 +126,7 @@ def _concatenation(op: ir.Operation, values: SizeValues):
 def _padding(op: ir.Operation, values: SizeValues):
     """What makes an element of a padded tensor of its place."""
     ends, source, block = known_padding(op), op.operands[0], op.regions[0].blocks[0]
-    value = block.operations[len(block.operations) - 1].operands[0]
+    value = terminator(block).operands[0]
     constant = owner(value)
     if ends is None or constant is None or constant.name != "arith.constant" or 0 in source.type.shape or not _is_known(source):
         return None

@@ -42,6 +42,7 @@ _SMALLER = 8  # times, of what is computed for rows beside what is for points
 # Picoseconds that a reduction takes to gather an element, and that memory takes for a byte; what a kernel more takes.  (On an H200 the largest of 19
 # channels of 8x19x512x1024 in bf16, enlarged from 64x128, was found in 188 us by one kernel; the enlarged image takes 39.)
 _TAP, _BYTE, _LAUNCH = 0.5, 0.25, 1.5e6
+_DEEP = 17  # elementwise operations behind each other whose gathers are counted together
 _MOST_INPUTS = 24  # tensors that one kernel reads: each takes registers for its address
 
 
@@ -106,12 +107,16 @@ def _samples_much(producer: ir.Operation, consumer: ir.Operation) -> bool:
     return points * (taps * _TAP - 2 * width * _BYTE) > _LAUNCH
 
 
-def _taps(op: ir.Operation, depth: int = 16) -> int:
+def _taps(op: ir.Operation) -> int:
     """Elements that are gathered at places that do not follow a loop in memory for each that elementwise operations, ending with ``op``, make."""
-    gathers = [gather for gather in walk(op, "tensor.extract") if not is_copy(owner(gather.operands[0]))]  # of what lies in another order in memory
-    own = sum(len(gather.operands) > 1 and place_of(gather.operands[len(gather.operands) - 1]) is None for gather in gathers)
-    makers = {m for m in map(owner, inputs(op)) if is_generic(m) and is_elementwise(m)} if depth else set()
-    return own + sum(_taps(m, depth - 1) for m in makers)
+    taps, level, seen = 0, [op], {op}
+    for _ in range(_DEEP):
+        for one in level:
+            gathers = [gather for gather in walk(one, "tensor.extract") if not is_copy(owner(gather.operands[0]))]  # of what lies in another order in memory
+            taps += sum(len(gather.operands) > 1 and place_of(gather.operands[len(gather.operands) - 1]) is None for gather in gathers)
+        makers = {maker for one in level for maker in map(owner, inputs(one)) if is_generic(maker) and is_elementwise(maker)}
+        level, seen = [*makers - seen], seen | makers
+    return taps
 
 
 def _is_sliced(value: ir.Value) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from inferno.mlir import arith, clone_onto, dim_of, ir, is_read, linalg, owner, walk
+from inferno.mlir import arith, clone_onto, dim_of, ir, is_read, linalg, owner, terminator, walk
 from inferno.passes.generic_attributes import alone, kinds_of, loops_of_map, maps_of, PARALLEL as PARALLEL, REDUCTION, writes_once
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.symbolic import Int
@@ -145,8 +145,7 @@ def _shape_or_none(value: ir.Value) -> Sequence[Int | None]:
 
 def yielded(op: ir.Operation) -> list[ir.Value]:
     """What the body makes, one value a result."""
-    operations = body(op).operations
-    return list(operations[len(operations) - 1].operands)
+    return list(terminator(body(op)).operands)
 
 
 def is_copy(op: ir.Operation | None) -> bool:

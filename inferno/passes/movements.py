@@ -5,7 +5,7 @@ An order is of a tensor's dimensions in memory, outermost first: a tensor in ord
 
 from collections.abc import Sequence
 
-from inferno.mlir import dim_of, ir, linalg, owner, tensor
+from inferno.mlir import dim_of, ir, linalg, owner, tensor, terminator
 from inferno.passes.convolution import Order
 from inferno.passes.name_symbols import expand
 from inferno.passes.programs import RESHAPES
@@ -131,7 +131,7 @@ def remake(value: ir.Value, order: Order) -> ir.Value:
 
 def _yielded(op: ir.Operation) -> list[ir.Value]:
     """What a padding is filled with."""
-    return [v for region in op.regions for block in region.blocks for v in block.operations[len(block.operations) - 1].operands]
+    return [v for region in op.regions for block in region.blocks for v in terminator(block).operands]
 
 
 def _reshape(op: ir.Operation) -> tuple[list[list[int]], list[int]]:

@@ -3,7 +3,7 @@
 A cast that stands at the end of what makes a tensor went there with the rest of its operation, and stays where a reshape keeps that from its readers.
 """
 
-from inferno.mlir import arith, ir, is_read, owner, tensor, users, walk
+from inferno.mlir import arith, ir, is_read, owner, tensor, terminator, users, walk
 from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.generics import (
     body, build, clone_body, clone_uncast, inputs, is_copy, is_elementwise, is_generic, kinds, knows_sizes, maps, outputs, yielded,
@@ -48,7 +48,7 @@ def _widening_below(value: ir.Value) -> ir.Operation | None:
 
 
 def _ending(block: ir.Block) -> ir.Operation:
-    return block.operations[len(block.operations) - 1].operation
+    return terminator(block)
 
 
 def _is_widened(value: ir.Value, cast: ir.Operation) -> bool:

@@ -3,7 +3,7 @@ calls of kernels and of views between these."""
 
 from collections.abc import Iterator
 
-from inferno.mlir import func, ir, owner, users
+from inferno.mlir import func, ir, owner, terminator, users
 from inferno.options import MATMUL
 from inferno.passes.shapes import argument_attributes
 
@@ -47,8 +47,7 @@ def operations_in(function: func.FuncOp) -> list[ir.Operation]:
 
 def returned(function: func.FuncOp) -> list[ir.Value]:
     """What a function of one block gives back."""
-    operations = function.entry_block.operations
-    return list(operations[len(operations) - 1].operands)
+    return list(terminator(function.entry_block).operands)
 
 
 def programs(module: ir.Module) -> list[func.FuncOp]:

@@ -8,7 +8,7 @@ would have it with other bits otherwise: no column's greatest number would be eq
 another value reads, which may have come from memory: of a number that was kept and is computed again only the rounded one is equal to it.
 """
 
-from inferno.mlir import arith, ir, is_read, owner, users, walk
+from inferno.mlir import arith, ir, is_read, owner, terminator, users, walk
 from inferno.passes.contraction import is_sum_of_products
 
 ROUNDS = "inferno.rounds"
@@ -37,7 +37,7 @@ def is_marked(generic: ir.Operation) -> bool:
 
 def _unmarked(generic: ir.Operation) -> list[ir.Operation]:
     block = generic.regions[0].blocks[0]
-    made = (owner(v) for v in block.operations[len(block.operations) - 1].operands if _is_narrow(v.type))
+    made = (owner(v) for v in terminator(block).operands if _is_narrow(v.type))
     return [o for o in made if o is not None and o.name not in _MOVES and ROUNDS not in o.attributes]
 
 
@@ -105,7 +105,7 @@ def _compute_wide(op: ir.Operation) -> None:
 def _choose_wide(choice: ir.Operation) -> None:
     """Let what an ``scf.if`` chooses between be f32 where a branch computed it so and a reader wants it so: no branch rounds it then."""
     wide = ir.F32Type.get(choice.context)
-    ends = [region.blocks[0].operations[len(region.blocks[0].operations) - 1].operation for region in choice.regions if len(region.blocks)]
+    ends = [terminator(region.blocks[0]) for region in choice.regions if len(region.blocks)]
     for number, result in enumerate(choice.results):
         if ROUNDS in choice.attributes or not _is_narrow(result.type) or not any(u.name == "arith.extf" and u.results[0].type == wide for u in users(result)):
             continue
@@ -130,7 +130,7 @@ def _is_rounded(value: ir.Value, wide: ir.Type) -> bool:
     made = owner(value)
     if made is not None and made.name == "scf.if":
         number = list(made.results).index(value)
-        ends = (region.blocks[0].operations[len(region.blocks[0].operations) - 1].operation for region in made.regions)
+        ends = (terminator(region.blocks[0]) for region in made.regions)
         return any(_is_rounded(end.operands[number], wide) for end in ends)
     return made is not None and made.name == "arith.truncf" and made.operands[0].type == wide
 

@@ -130,8 +130,7 @@ def spread(blocks: Int, static: int, target: Target) -> int:
     (On an H200 a sort of 80 rows of 2048 behind a scatter took 52 us, and 12 so.)"""
     if not isinstance(blocks, int) or not target.shared or (each := ceildiv(blocks, target.multiprocessors)) > _MOST_SPREAD:
         return 0
-    most = (target.shared + RESERVED_SHARED) // each - RESERVED_SHARED - static
-    return max(0, min(most, (target.shared + RESERVED_SHARED) // (each + 1) + 1 - RESERVED_SHARED - static))
+    return max(0, (target.shared + RESERVED_SHARED) // (each + 1) + 1 - RESERVED_SHARED - static)
 
 
 def library(parameters: Sequence[ir.Value], function: str, options: Mapping[str, Int | Sequence[Int] | float | bool | str]) -> None:

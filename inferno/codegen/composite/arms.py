@@ -19,7 +19,7 @@ from inferno.codegen.builders.launcher import size as sized
 from inferno.codegen.nvvm.builder import Words, special_register
 from inferno.dialect import AT_CALL
 from inferno.errors import CompileError
-from inferno.mlir import arith, clone_onto, func, gpu, ir, owner, walk
+from inferno.mlir import arith, clone_onto, func, gpu, ir, owner, terminator, walk
 from inferno.passes.programs import anonymous, operations_in
 from inferno.passes.shapes import known_size, symbol_arguments
 from inferno.schedule.analysis.kernel_parts import extract, parts_of
@@ -173,7 +173,7 @@ class Member:
         arm = self.arm
         known: dict[ir.Value, ir.Value] = dict(zip(arm.launcher.entry_block.arguments, (arguments[n] for n in self.numbers)))
         for op in arm.launcher.entry_block.operations:
-            if op.operation not in (arm.start, arm.launcher.entry_block.operations[len(arm.launcher.entry_block.operations) - 1].operation):
+            if op.operation not in (arm.start, terminator(arm.launcher.entry_block)):
                 clone_onto(op.operation, known)
         for size in list(arm.start.operands)[len(arm.given):]:  # of the grid
             known[size].owner.erase()

@@ -14,7 +14,7 @@ from inferno.codegen.cpu.loop_operands import Operand, Result, operand_of, root_
 from inferno.codegen.cpu.loop_order import Order, merge_runs, order_map, order_reduction
 from inferno.codegen.cpu.running_values import neutral, running_type
 from inferno.element_sizes import element_bytes
-from inferno.mlir import backward_slice, dim_of, ir, is_unread, owner, walk
+from inferno.mlir import backward_slice, dim_of, ir, is_unread, owner, terminator, walk
 from inferno.passes.generics import PARALLEL, REDUCTION, is_reduction, kinds, maps, use_count
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.reductions.extrema import Extremum, read_extremum, to_candidate
@@ -76,7 +76,7 @@ class Nest:
 
     def _widen_running(self, count: int) -> None:
         """Let the first running value, of 16 bits in memory, be a float32 where the body extends it and rounds its result."""
-        running, end = self.block.arguments[count], self.block.operations[len(self.block.operations) - 1].operation
+        running, end = self.block.arguments[count], terminator(self.block)
         uses, rounded = [u.owner.operation for u in running.uses], owner(end.operands[0])
         if len(uses) != 1 or uses[0].name != "arith.extf" or rounded is None or rounded.name != "arith.truncf":
             return
@@ -209,7 +209,7 @@ def _read_nest(op: ir.Operation, starts: dict[ir.Value, ir.Value], dead: Callabl
 
 
 def _results(op, block, outputs, count, starts, dead) -> list[Result | None]:
-    end = block.operations[len(block.operations) - 1]
+    end = terminator(block)
     stored = [not dead(o.root, op) for o in outputs]
     if not any(stored):
         return []

@@ -9,7 +9,7 @@ from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.cpu.loop_nests import erase_dead, take_combiner
 from inferno.codegen.cpu.loop_operands import operand_of, root_of
 from inferno.codegen.cpu.running_values import combine, identity, narrow, running_type, widen
-from inferno.mlir import arith, ir, memref, scf
+from inferno.mlir import arith, ir, memref, scf, terminator
 from inferno.passes.affine import projection
 from inferno.passes.shapes import shape
 from inferno.symbolic import Int, product
@@ -91,7 +91,7 @@ def read_scan(op: ir.Operation) -> Scan | None:
     """Understand a ``tm_tensor.scan`` on buffers; None for an exclusive one, or one of rows that may be empty whose body is no known combination."""
     inclusive = "inclusive" in op.attributes and ir.BoolAttr(op.attributes["inclusive"]).value
     block = op.regions[0].blocks[0]
-    end = block.operations[len(block.operations) - 1]
+    end = terminator(block)
     if not inclusive or len(op.operands) != 3 or root_of(op.operands[0]) in [root_of(v) for v in list(op.operands)[1:]]:
         return None
     combiner = take_combiner(block, end, 0, 0)

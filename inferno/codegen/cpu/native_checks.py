@@ -12,7 +12,7 @@ takes it away because a kernel with assertions is no structured one.
 from collections.abc import Sequence
 
 from inferno.codegen.builders.conditions import only_if
-from inferno.mlir import arith, constant_number, func, ir, memref, owner, scf, walk
+from inferno.mlir import arith, constant_number, func, ir, memref, owner, scf, terminator, walk
 
 REPORTS = "inferno.reports"  # a function's attribute: its last argument is the report
 OUT_OF_RANGE, BY_ZERO = 1, 2  # what it says; the first, where there are both
@@ -49,7 +49,7 @@ def add_checks(function: func.FuncOp, sizes: int) -> None:
             _check_access(op, doubtful, cells[OUT_OF_RANGE], zero)
         for op in divisions:
             _check_division(op, cells[BY_ZERO], zero)
-        with ir.InsertionPoint(block.operations[len(block.operations) - 1]):
+        with ir.InsertionPoint(terminator(block)):
             for kind in sorted(cells, reverse=True):
                 with only_if(memref.load(cells[kind], [zero])):
                     memref.store(arith.constant(number, kind), report, [zero])

@@ -16,7 +16,7 @@ from inferno.codegen.builders.elements import as_vector, convert, element_type, 
 from inferno.codegen.builders.integers import Integer, resize
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.codegen.reductions.joining import Values
-from inferno.mlir import arith, ir, owner, scf, vector
+from inferno.mlir import arith, ir, owner, scf, terminator, vector
 from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.schedule.reductions.reduction_schedule import Reductions
 
@@ -30,7 +30,7 @@ _ABOVE = {**_BEYOND, "arith.maximumf": _F.OGT, "arith.minimumf": _F.OLT}  # of n
 
 def element_of(c: ReductionKernel) -> int | None:
     """The source of which a term is an element as it is, or in a wider type; None where it is computed."""
-    value = c.block.operations[len(c.block.operations) - 1].operation.operands[0]
+    value = terminator(c.block).operands[0]
     if owner(value) is not None and owner(value).name == "arith.extf":
         value = owner(value).operands[0]
     if not isinstance(value, ir.BlockArgument) and owner(value) is not None:

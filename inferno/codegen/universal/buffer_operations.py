@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.builders.device_function import buffers_of, roots_of
 from inferno.codegen.universal.serial import is_scalar
-from inferno.mlir import ir, linalg, outside_values, owner, walk
+from inferno.mlir import ir, linalg, outside_values, owner, terminator, walk
 from inferno.passes.generics import is_reduction, maps
 
 # What touches no memory.
@@ -27,7 +27,7 @@ class Fill:
 def results_of(op: ir.Operation) -> list[ir.Value]:
     """The operands of a structured operation that are its results."""
     body = op.regions[0].blocks[0]
-    count = len(body.operations[len(body.operations) - 1].operands)
+    count = len(terminator(body).operands)
     return list(op.operands)[len(op.operands) - count:]
 
 
@@ -70,7 +70,7 @@ def is_copy(op: ir.Operation) -> bool:
 def read_fill(op: ir.Operation, number: int) -> Fill | None:
     """The operation as a fill of a whole buffer with a value that is not in memory."""
     body = op.regions[0].blocks[0]
-    end = body.operations[len(body.operations) - 1]
+    end = terminator(body)
     targets = results_of(op)
     if len(targets) != 1 or len(list(body.operations)) != 1 or is_reduction(op):
         return None

@@ -20,7 +20,7 @@ from inferno.codegen.builders.elements import lanes_of, load_vector, store_vecto
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.element_sizes import element_bytes
-from inferno.mlir import arith, ir, llvm, memref, outside_values, owner, scf, vector
+from inferno.mlir import arith, ir, llvm, memref, outside_values, owner, scf, terminator, vector
 from inferno.passes.shapes import known_shape, row_major
 from inferno.schedule.analysis.combiners import Combiner, read_combiner
 from inferno.symbolic import Int, ceildiv, hint, product
@@ -279,7 +279,7 @@ def flat_parameter(value: ir.Value) -> ir.Value | None:
 
 def _moves(body: ir.Block) -> bool:
     """Whether an update is what it puts in place."""
-    return body.operations[len(body.operations) - 1].operands[0] == body.arguments[0]
+    return terminator(body).operands[0] == body.arguments[0]
 
 
 def _adds(body: ir.Block) -> bool:

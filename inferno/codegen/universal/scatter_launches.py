@@ -5,7 +5,7 @@ from dataclasses import replace
 from inferno.codegen.builders.device_function import buffers_of, is_root, roots_of
 from inferno.codegen.universal.buffer_operations import Fill, FREE, meet, results_of, written_by
 from inferno.codegen.universal.scatter import adds_narrow, emit_scatters, flat_parameter, read_scatter, Scatter
-from inferno.mlir import arith, ir, is_read, memref, owner
+from inferno.mlir import arith, ir, is_read, memref, owner, terminator
 from inferno.passes.generics import PARALLEL, kinds, maps
 from inferno.passes.shapes import shape
 from inferno.passes.size_values import materialise
@@ -78,7 +78,7 @@ class ScatterLaunches:
             with ir.InsertionPoint.at_block_begin(body):
                 terms = arith.extf(single, body.arguments[0])
                 total = arith.addf(body.add_argument(single, op.location), terms)
-            end = body.operations[len(body.operations) - 1].operation
+            end = terminator(body)
             end.operands[0] = total
             for inner in reversed([o.operation for o in body.operations][2:-1]):
                 inner.erase()

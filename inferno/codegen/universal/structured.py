@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from inferno.errors import CompileError
-from inferno.mlir import ir
+from inferno.mlir import ir, terminator
 from inferno.passes.generics import PARALLEL, kinds, maps
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.accesses import steps_in_memory
@@ -54,7 +54,7 @@ def read_structured(operation: ir.Operation, like: Structured | None = None) -> 
     sizes = _sizes(operation, all_maps) if like is None else like.sizes
     strides = tuple(_strides(v, m) for v, m in zip(operation.operands, all_maps)) if like is None else like.strides
     body = operation.regions[0].blocks[0]
-    count = len(body.operations[len(body.operations) - 1].operands)
+    count = len(terminator(body).operands)
     inputs = len(operation.operands) - count
     parallel = [d for d, k in enumerate(kind) if k == PARALLEL]
     if not all(_injective(s, parallel, sizes) for s in strides[inputs:]):

@@ -5,7 +5,7 @@ nothing is returned.  Temporaries are ``memref.alloc`` at the top of the functio
 """
 
 from inferno.codegen.universal.stand_ins import stand_in
-from inferno.mlir import dim_of, func, ir, linalg, run_upstream, tensor, walk
+from inferno.mlir import dim_of, func, ir, linalg, run_upstream, tensor, terminator, walk
 from inferno.passes.affine import projection
 from inferno.passes.generics import PARALLEL, inverse, kinds
 from inferno.passes.movements import insert
@@ -110,7 +110,7 @@ def _pad(op: ir.Operation, destination: ir.Value) -> ir.Value | None:
     low = list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))
     high = list(ir.DenseI64ArrayAttr(op.attributes["static_high"]))
     body = op.regions[0].blocks[0]
-    padding = body.operations[len(body.operations) - 1].operands[0]
+    padding = terminator(body).operands[0]
     if len(op.operands) != 1 or any(v < 0 for v in (*low, *high)) or (not isinstance(padding, ir.BlockArgument) and padding.owner.operation.parent == op):
         return None
     if isinstance(padding, ir.BlockArgument) and padding.owner == body:
@@ -142,7 +142,7 @@ def parallel_first(module: ir.Module) -> None:
 def _copy_leftover_results(function: func.FuncOp, results: int) -> None:
     """Return nothing; where a result did not end up in its destination, copy it there."""
     block = function.regions[0].blocks[0]
-    end = block.operations[len(block.operations) - 1]
+    end = terminator(block)
     values = list(end.operands)
     destinations = list(block.arguments)[len(block.arguments) - results :]
     if values and len(values) != results:

@@ -11,7 +11,7 @@ from inferno.codegen.builders.launcher import buffer_type
 from inferno.dialect import COPIES
 from inferno.dialect.sizes import SIZES, integer, sizes_attribute
 from inferno.errors import PassError
-from inferno.mlir import arith, destination_of, func, ir, is_read, memref, owner, walk
+from inferno.mlir import arith, destination_of, func, ir, is_read, memref, owner, terminator, walk
 from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, operations_in, programs
 from inferno.passes.shapes import argument_attributes, begin_together, number, shape, static, symbol_arguments
 from inferno.passes.size_values import SizeValues
@@ -48,7 +48,7 @@ class _Planner:
             self._place(op)
         self._share(old)
         inputs = [buffer_type(a.type) for a in old.arguments]
-        returned = list(old.operations[len(old.operations) - 1].operands)
+        returned = list(terminator(old).operands)
         descriptions, fresh = self._describe_results(returned, list(old.arguments))
         types = [*inputs, *(buffer_type(returned[i].type) for i in fresh)]
         with ir.InsertionPoint(self._main.operation), self._main.location:

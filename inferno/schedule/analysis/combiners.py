@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from struct import pack, unpack
 
-from inferno.mlir import arith, clone_onto, ir, owner
+from inferno.mlir import arith, clone_onto, ir, owner, terminator
 from inferno.passes.generics import use_count
 from inferno.passes.import_scans import LINEAR, RUNNING
 
@@ -107,7 +107,7 @@ def _convert(value: ir.Value, type_: ir.Type) -> ir.Value:
 
 def read_combiner(body: ir.Block, running: ir.Value, result: int = 0) -> Combiner | None:
     """How ``body`` computes a result from the running value and a term that does not depend on it; None if not like that."""
-    value = body.operations[len(body.operations) - 1].operands[result]
+    value = terminator(body).operands[result]
     found = _combination(body, running, value)
     if found is None:
         return None
@@ -154,13 +154,13 @@ def scan_combiner(scan: ir.Operation) -> Combiner | None:
 
 def term_of(body: ir.Block, running: ir.Value) -> ir.Value | None:
     """What ``body`` combines the running value with, where ``read_combiner`` understands it."""
-    found = _combination(body, running, body.operations[len(body.operations) - 1].operands[0])
+    found = _combination(body, running, terminator(body).operands[0])
     return found[1] if found is not None else None
 
 
 def to_term(body: ir.Block, running: ir.Value, result: int) -> None:
     """Make ``body`` yield the term instead of its combination with ``running``, which is not read then."""
-    end = body.operations[len(body.operations) - 1].operation
+    end = terminator(body)
     value = end.operands[result]
     op, term = _combination(body, running, value)
     end.operands[result] = term

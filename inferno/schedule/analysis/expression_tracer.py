@@ -6,7 +6,7 @@ A ``Tracer`` follows structured operations backwards and puts the bodies of elem
 from collections.abc import Callable, Hashable, Sequence
 from math import ceil, prod
 
-from inferno.mlir import arith, dim_of, func, ir, owner
+from inferno.mlir import arith, dim_of, func, ir, owner, terminator
 from inferno.passes.generics import PARALLEL, input_count, kinds, maps, outputs, use_count
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import UnknownSize, number, reassociation, shape, slice_parts
@@ -192,7 +192,7 @@ class Tracer(Expressions):
             raise NotUnderstood
         body = op.regions[0].blocks[0]
         running = body.arguments[input_count(op) + result]
-        combine, narrow = owner(body.operations[len(body.operations) - 1].operands[result]), None
+        combine, narrow = owner(terminator(body).operands[result]), None
         if combine is not None and combine.name == "arith.truncf":  # of 16 bits: sums are rounded once, as generators have them
             combine, narrow = owner(combine.operands[0]), combine
         if combine is None or combine.name not in _REDUCTIONS or start.value != _REDUCTIONS[combine.name][1]:
@@ -223,7 +223,7 @@ class Tracer(Expressions):
 
     def _yielded(self, op: ir.Operation, result: int, loops: tuple[Place, ...]) -> Expression:
         body = op.regions[0].blocks[0]
-        return self._scalar(op, body.operations[len(body.operations) - 1].operands[result], loops)
+        return self._scalar(op, terminator(body).operands[result], loops)
 
     def _scalar(self, generic: ir.Operation, value: ir.Value, loops: tuple[Place, ...]) -> Expression:
         """What a value of a body, or a constant outside of it, is at these numbers of the generic's loops."""

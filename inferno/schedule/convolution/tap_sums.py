@@ -11,7 +11,7 @@ from inferno.mlir import func
 from inferno.schedule.analysis.cost import CLOCK
 from inferno.schedule.convolution.tap_kernel import TapKernel, read, seen
 from inferno.schedule.convolution.tap_region import WHOLE, Region, together
-from inferno.target import Target
+from inferno.target import RESERVED_SHARED, Target
 
 # Registers of a thread, at most, of all threads of a lane of a scheduler, of a copy's place, of a thread beside its sums and elements, and
 # where the image lies in another order than the gradient.
@@ -22,7 +22,7 @@ _LEAST, _MOST, _WASTE = 32, 512, 0.8  # threads of a block, and the share of the
 # of its copies, also of those by a load and a store, and of a thread's tile beside its loads and products.
 _START, _SECOND, _RATE, _CACHED, _LATENCY, _ISSUED, _HALF, _PIECE, _COPY, _LOAD, _TILE = 1.5, 1.5, 3.6e6, 5.0e6, 1200, 0.85, 0.35, 14, 4, 6, 40
 _TERMS = 32  # of float32, that are added one after the other
-_MEETING, _RESERVED = 1 << 14, 1 << 10  # bytes of sums that meet, at least, and of shared memory that a block takes for itself
+_MEETING = 1 << 14  # bytes of sums that meet, at least
 _PRODUCTS, _VALUES = 2048, 36  # of a tile, which are spelled out, and sums of a thread, if it has several channels
 _ASYNCHRONOUS = 4  # bytes of a copy that no register waits for, at least
 _SHARED_LINE, _SECTOR = 128, 32  # bytes that a warp reads at once of shared memory, and that come from memory together
@@ -237,7 +237,7 @@ class _Tile:
 
 def resident(s: TapSums, k: TapKernel, target: Target, tile: _Tile | None = None) -> int:
     """Blocks of a multiprocessor at a time; 0 where one has no room."""
-    shared = max(s.stages * (tile.bytes if tile is not None else s.tile_bytes(k)), _MEETING) + _RESERVED
+    shared = max(s.stages * (tile.bytes if tile is not None else s.tile_bytes(k)), _MEETING) + RESERVED_SHARED
     warps = 4 * (_SCHEDULER // (-(-s.registers(k) // 8) * 8))  # whole warps of each of four schedulers
     return min(warps * 32 // s.threads, target.shared // shared, 8)
 

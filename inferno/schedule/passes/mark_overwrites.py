@@ -9,7 +9,7 @@ A cache that a token is written to is read by attention as it was, with the toke
 writes the new cache goes behind the other.
 """
 
-from inferno.mlir import backward_slice, func, ir, owner, users
+from inferno.mlir import backward_slice, func, ir, owner, terminator, users
 from inferno.passes.generics import body, is_elementwise, maps, yielded
 from inferno.passes.programs import VIEWS, callee, find_main, readers, root_of, whole_of
 from inferno.passes.shapes import UnknownSize, shape
@@ -63,7 +63,7 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
         return []
     if len(operations) > 1 and (not _is_bundle(kernel) or any(r in o.operands for o in operations for p in operations for r in p.results)):
         return []  # which may read again what it computes the next result of
-    arguments, returned = list(block.arguments), list(block.operations[len(block.operations) - 1].operands)
+    arguments, returned = list(block.arguments), list(terminator(block).operands)
     op, destination = owner(returned[result]), arguments[len(arguments) - count + result]
     if op is None or op not in operations:
         return []

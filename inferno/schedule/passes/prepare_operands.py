@@ -8,7 +8,7 @@ it, and keeps the weight.
 from typing import Any
 
 from inferno.errors import PassError
-from inferno.mlir import clone_onto, func, ir, walk
+from inferno.mlir import clone_onto, func, ir, terminator, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.hoist_frozen import add_argument, add_prepared, new_prepare
 from inferno.passes.kernel_names import Names
@@ -140,7 +140,7 @@ class _Prepare:
                 with ir.InsertionPoint(self.prepare.regions[0].blocks[0]):
                     func.ReturnOp([])
             block = self.prepare.regions[0].blocks[0]
-            end = block.operations[len(block.operations) - 1].operation
+            end = terminator(block)
             results = list(end.operands)
             argument = self.main.regions[0].blocks[0].arguments[number]
             if PREPARED in self.entries[number]:

@@ -10,7 +10,7 @@ do, be it imported as the result lies, as a softmax of ``x.t()`` along its first
 from collections.abc import Collection
 from math import prod
 
-from inferno.mlir import func, ir, owner, tensor, users
+from inferno.mlir import func, ir, owner, tensor, terminator, users
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, is_generic, is_reduction, kinds, maps, outputs
 from inferno.passes.programs import operations_in
 from inferno.passes.reorderings import Reordering, reorder
@@ -46,7 +46,7 @@ def _turn_exchanged(kernel: func.FuncOp, returned: list[ir.Value]) -> None:
     if any(v in given for v in plan.order):  # what is given back, too, is a copy of what others read
         for value in [v for v in plan.order if v in given]:
             _copy_for_caller(value)
-        _turn_exchanged(kernel, list(kernel.entry_block.operations[len(kernel.entry_block.operations) - 1].operation.operands))
+        _turn_exchanged(kernel, list(terminator(kernel.entry_block).operands))
         return
     reorder(operations_in(kernel), plan)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import add, mul, sub
 
-from inferno.mlir import constant_number, func, ir, owner, run_upstream, tensor, walk
+from inferno.mlir import constant_number, func, ir, owner, run_upstream, tensor, terminator, walk
 from inferno.passes.programs import operations_in
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import Access, argument_index, filled, placed
@@ -92,7 +92,7 @@ class _Parser:
         if begin != 0 or step != 1 or end is None or end < 1:
             raise NotUnderstood
         carried, given = list(self.body.arguments)[1:], list(self.loop.operands)[3:]
-        made = list(self.body.operations[len(self.body.operations) - 1].operands)
+        made = list(terminator(self.body).operands)
         writes = {i: self.write(carried[i], made[i], given[i], end) for i in range(len(carried)) if _inserted(made[i]) is not None}
         states = [i for i in range(len(carried)) if i not in writes]
         shapes = {tuple(carried[i].type.shape) for i in states}
@@ -118,7 +118,7 @@ class _Parser:
         order = Order(begun is not None, _offset(inserted, 0) < _offset(inserted, -1))
         if inserted.operands[1] != history or argument is None or any(_offset(inserted, n) != order.place(n, steps) for n in (0, steps - 1)):
             raise NotUnderstood
-        source, yielded = inserted.operands[0], list(self.body.operations[len(self.body.operations) - 1].operands)
+        source, yielded = inserted.operands[0], list(terminator(self.body).operands)
         if source not in yielded:
             raise NotUnderstood
         first = list(self.loop.operands)[3 + yielded.index(source)]
@@ -152,7 +152,7 @@ class _Parser:
             loops = t.loops("row", shape[0]), t.loops("unit", shape[1])
             if any(len(own) > 1 for own in loops):
                 raise NotUnderstood
-            last = function.entry_block.operations[len(function.entry_block.operations) - 1]
+            last = terminator(function.entry_block)
             where = [place_of(own) for own in loops][2 - self.values[0].type.rank:]
             return [t.element(v, where) for v in last.operands], loops
 

@@ -7,7 +7,7 @@ The sum is relative to the largest term so far, and is scaled when that grows ("
 from dataclasses import dataclass
 from math import inf
 
-from inferno.mlir import arith, constant_number, ir, math, owner
+from inferno.mlir import arith, constant_number, ir, math, owner, terminator
 from inferno.passes.generics import use_count
 from inferno.schedule.analysis.combiners import Combiner
 
@@ -43,7 +43,7 @@ def take_term(term: ir.Value, largest: ir.Value, total: ir.Value) -> list[ir.Val
 
 def read_exponential_sum(block: ir.Block, inputs: int) -> ExponentialSum | None:
     """The reduction that a body makes, if it is this one; its first result's term is the first operand of the maximum."""
-    running, end = list(block.arguments)[inputs:], block.operations[len(block.operations) - 1].operation
+    running, end = list(block.arguments)[inputs:], terminator(block)
     if len(running) != 2 or len(end.operands) != 2 or any(not isinstance(v.type, ir.F32Type) for v in running):
         return None
     made = _made(block)
@@ -70,7 +70,7 @@ def read_exponential_sum(block: ir.Block, inputs: int) -> ExponentialSum | None:
 
 def to_first_term(block: ir.Block) -> None:
     """Make such a body yield its term, twice; the running values are not read then."""
-    end = block.operations[len(block.operations) - 1].operation
+    end = terminator(block)
     term = owner(end.operands[0]).operands[0]
     end.operands[0], end.operands[1] = term, term
     for op in reversed(_made(block)):

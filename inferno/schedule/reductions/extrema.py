@@ -6,7 +6,7 @@ meet does not matter.
 
 from dataclasses import dataclass
 
-from inferno.mlir import arith, dim_of, ir, owner
+from inferno.mlir import arith, dim_of, ir, owner, terminator
 from inferno.passes.generics import use_count
 from inferno.schedule.analysis.combiners import Combiner
 
@@ -83,7 +83,7 @@ def read_extremum(body: ir.Block, inputs: int, loop: int) -> Extremum | None:
 def to_candidate(body: ir.Block, inputs: int) -> None:
     """Make ``body`` yield the candidate (value, place); the running values are not read then."""
     parts = _parts(body, inputs)
-    end = body.operations[len(body.operations) - 1].operation
+    end = terminator(body)
     candidate = parts.new
     if parts.rounded is not None:
         with ir.InsertionPoint(end):
@@ -96,7 +96,7 @@ def to_candidate(body: ir.Block, inputs: int) -> None:
 
 def unround(body: ir.Block, extremum: Extremum) -> None:
     """Let the candidate be the number that is compared, and not what it is rounded to."""
-    end = body.operations[len(body.operations) - 1].operation
+    end = terminator(body)
     value = owner(end.operands[0])
     if value is not None and value.name == "arith.truncf" and value.operands[0].type == extremum.type:
         end.operands[0] = value.operands[0]
@@ -104,7 +104,7 @@ def unround(body: ir.Block, extremum: Extremum) -> None:
 
 def _parts(body: ir.Block, inputs: int) -> _Parts | None:
     running = list(body.arguments)[inputs:]
-    end = body.operations[len(body.operations) - 1]
+    end = terminator(body)
     if len(running) != 2 or len(end.operands) != 2:
         return None
     chosen, place = (owner(v) for v in end.operands)

@@ -11,7 +11,7 @@ from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_lanes import leading
 from inferno.schedule.rows.row_maxima import online_sums
 from inferno.schedule.rows.row_schedule import PORTABLE, THREADS, Rows, narrowest
-from inferno.target import Target
+from inferno.target import RESERVED_SHARED, Target
 
 KEPT_BLOCK, _SHARED = 66_000, 220_000  # bytes that a block keeps: three are on a multiprocessor at once; and that it can keep
 # Where only totals are written and sums can be taken with the largest point: bytes of a row from which that is done, and rows, of which fewer are
@@ -24,8 +24,8 @@ _ONLINE, _ONLINE_ROWS = 1 << 14, 512
 # RMSNorm of 64x1M 171 and LayerNorm 219, which took 199 as three kernels and 247.
 _LARGEST, _CLUSTERS = 16, ((8, 3), (16, 3), (16, 2), (16, 1))
 _FEW = 300_000  # bytes of a row up to which that saves little: RMSNorm of 1024x65536 took 143 us held, and 141 with clusters of 4 that go over all rows
-# Bytes of shared memory: of a multiprocessor, what each block takes besides its own, and the most that one has.
-_MULTIPROCESSOR, _RESERVED, _MOST = 228 << 10, 1 << 10, 227 << 10
+# Bytes of shared memory: of a multiprocessor, and the most that a block has.
+_MULTIPROCESSOR, _MOST = 228 << 10, 227 << 10
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _UNEVEN = 1.5  # times: rows that clusters have time for beside those that there are (two norms of 15x25908 by 14 clusters took an H100 32.6 us)
 
@@ -65,7 +65,7 @@ def bring(c: RowKernel, target: Target, vector: int) -> Rows | None:
         threads = 256 if resident > 1 else 512 if online else 1024
         unroll = max(2, 16 // vector) if threads < 1024 else 2
         s = Rows(threads, threads, vector, cluster, held=False, unroll=unroll, kept=1, reciprocals=True, approximate=True, sends=True, online=online)
-        left = min(_MOST, _MULTIPROCESSOR // resident - _RESERVED) - s.exchanged_bytes(c)
+        left = min(_MOST, _MULTIPROCESSOR // resident - RESERVED_SHARED) - s.exchanged_bytes(c)
         s = replace(s, kept=min(s.rounds(c), left // s.kept_bytes(c)), persistent=min(c.count, at_once * resident), resident=resident)
         if s.kept == s.rounds(c) or (cluster, resident) == _CLUSTERS[-1]:
             return s if can_persist(s, c) else None

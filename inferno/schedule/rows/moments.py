@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from inferno.mlir import ir, owner
+from inferno.mlir import ir, owner, terminator
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.rows.kernel import RowKernel
@@ -52,7 +52,7 @@ def met(c: RowKernel, phase: int, found: Moments | None) -> list[tuple[int, Comb
 
 
 def _yielded(step: RowStep) -> ir.Value:
-    return step.block.operations[len(step.block.operations) - 1].operation.operands[0]
+    return terminator(step.block).operands[0]
 
 
 def _source(step: RowStep, value: ir.Value) -> Access | int | None:

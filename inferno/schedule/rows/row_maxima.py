@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import inf
 
-from inferno.mlir import constant_number, ir, owner, walk
+from inferno.mlir import constant_number, ir, owner, terminator, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.matmul.row_contraction import RowContraction
@@ -73,7 +73,7 @@ def _read(step: RowStep, c: RowKernel) -> OnlineSum | None:
 
 
 def _yielded(step: RowStep) -> ir.Value:
-    return step.block.operations[len(step.block.operations) - 1].operands[0]
+    return terminator(step.block).operands[0]
 
 
 def is_below_largest(value: ir.Value, step: RowStep, kernel: RowKernel | RowContraction) -> bool:
@@ -85,7 +85,7 @@ def is_below_largest(value: ir.Value, step: RowStep, kernel: RowKernel | RowCont
     if x is None or largest is None:
         return False
     maker = kernel.maker(largest)
-    term = maker.block.operations[len(maker.block.operations) - 1].operands[maker.results.index(largest)]
+    term = terminator(maker.block).operands[maker.results.index(largest)]
     return source_of(term, maker) == x
 
 
@@ -106,7 +106,7 @@ def largest_of(value: ir.Value, step: RowStep, kernel: RowKernel | RowContractio
     if maker.reduces:
         k = maker.combiners[place]
         return number if k is not None and k.name == "arith.maximumf" else None
-    return largest_of(maker.block.operations[len(maker.block.operations) - 1].operands[place], maker, kernel)
+    return largest_of(terminator(maker.block).operands[place], maker, kernel)
 
 
 def _asks_for_infinity(condition: ir.Value) -> bool:

@@ -8,7 +8,7 @@ selected.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, clone_onto, constant_number, dim_of, erase_dead, func, ir, is_read, owner, tensor, walk
+from inferno.mlir import arith, clone_onto, constant_number, dim_of, erase_dead, func, ir, is_read, owner, tensor, terminator, walk
 from inferno.passes.affine import projection
 from inferno.passes.generics import body, build, clone_body, inputs, kinds, loop_of, maps, outputs
 from inferno.schedule.analysis.accesses import argument_index, loop_sizes
@@ -99,7 +99,7 @@ def _rewrite(generic: ir.Operation, branches: Sequence[list[_Branch]]) -> dict[i
                     piece = next(iter(branch.of(type_)[number:]), None)
                     known.update({op.results[0]: value for op, read in branch.reads.items() if read == piece})
             _clone(block, known)
-            return [known.get(v, v) for v in block.operations[len(block.operations) - 1].operands]
+            return [known.get(v, v) for v in terminator(block).operands]
 
         new = build([*given, *wholes], outs, [*maps(generic)[: len(given)], *[identity] * len(wholes), *maps(generic)[len(given):]], kinds(generic), fill,
                     generic.location)
@@ -124,7 +124,7 @@ def _clone(block: ir.Block, known: dict[ir.Value, ir.Value]) -> None:
             for region in op.regions:
                 inner = region.blocks[0]
                 _clone(inner, known)
-                value = inner.operations[len(inner.operations) - 1].operands[0]
+                value = terminator(inner).operands[0]
                 found.append(known.get(value, value))
             known[op.results[0]] = found[0] if found[0] == found[1] else arith.select(known[op.operands[0]], *found)
         elif op.results[0] not in known:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import prod
 
-from inferno.mlir import arith, clone_onto, dim_of, erase_dead, func, ir, is_read, linalg, owner, scf, tensor, walk
+from inferno.mlir import arith, clone_onto, dim_of, erase_dead, func, ir, is_read, linalg, owner, scf, tensor, terminator, walk
 from inferno.passes.affine import linear
 from inferno.passes.generics import PARALLEL, body, build, index, inputs, is_elementwise, is_reduction, kinds, maps, use_count, yielded
 from inferno.passes.parts import extract, split_part, taken_by
@@ -50,7 +50,7 @@ def first_reduction(kernel: func.FuncOp) -> ir.Operation | None:
 
 def results_to_cut(kernel: func.FuncOp) -> list[ir.Value]:
     """What a kernel that reduces rows returns that is none of their points."""
-    reducing, returned = first_reduction(kernel), kernel.entry_block.operations[len(kernel.entry_block.operations) - 1].operands
+    reducing, returned = first_reduction(kernel), terminator(kernel.entry_block).operands
     sizes = loop_sizes(reducing) if reducing is not None else None
     if sizes is None or not all(isinstance(s, int) for s in sizes) or prod(sizes) == 1:
         return []
@@ -197,7 +197,7 @@ class _Piece:
                 inner = op.regions[0 if holds else 1].blocks[0]
                 if not self.take(inner):
                     return False
-                self.chosen[op.results[0]] = inner.operations[len(inner.operations) - 1].operands[0]
+                self.chosen[op.results[0]] = terminator(inner).operands[0]
             elif len(op.regions):
                 return False
             self.taken.append(op)

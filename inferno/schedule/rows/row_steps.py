@@ -9,7 +9,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, ClassVar
 
-from inferno.mlir import arith, backward_slice, dim_of, func, ir, is_read, is_unread, isolated_copy, owner, walk
+from inferno.mlir import arith, backward_slice, dim_of, func, ir, is_read, is_unread, isolated_copy, owner, terminator, walk
 from inferno.passes.generics import REDUCTION, input_count, kinds, maps, outputs
 from inferno.passes.programs import VIEWS, operations_in
 from inferno.passes.shapes import row_major
@@ -204,7 +204,7 @@ class StepParser:
             if found is None:
                 return None
             combiners, starts = found
-        end = body.operations[len(body.operations) - 1].operation
+        end = terminator(body)
         if any(any(u.owner != end for u in body.arguments[count + i].uses) for i in results):
             return None  # a body that reads what was there before
         phase = max((self.ready[n] for n in sources if isinstance(n, int)), default=0)
@@ -331,7 +331,7 @@ def _take_terms(generic: ir.Operation, live: Sequence[bool]) -> tuple[list[Combi
 def _forget(generic: ir.Operation, live: Sequence[bool]) -> None:
     """Let the body not compute results that nothing uses."""
     body, count = generic.regions[0].blocks[0], input_count(generic)
-    end = body.operations[len(body.operations) - 1].operation
+    end = terminator(body)
     for i, used in enumerate(live):
         if not used:
             end.operands[i] = body.arguments[count + i]

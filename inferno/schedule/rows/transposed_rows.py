@@ -26,7 +26,7 @@ from inferno.schedule.rows.parser import parse_by_loops, parse_row_kernel, parse
 from inferno.schedule.rows.row_schedule import moved_bytes
 from inferno.schedule.rows.row_work import busy, instructions
 from inferno.schedule.rows.rows import read_rows
-from inferno.target import STATIC_SHARED, WARP, Target
+from inferno.target import RESERVED_SHARED, STATIC_SHARED, WARP, Target
 
 PIECE, LINE = 16, 128  # bytes of an access, and of neighbours that go to different banks
 _SIDES = (32, 64, 128)  # bytes of neighbouring rows that a block reads of each point
@@ -53,8 +53,8 @@ _IN_CLUSTERS, _ENOUGH, _LOADING, _TAIL, _IDLE = 0.8, 30e3, 0.4, 0.5, 0.5
 # and 134; where it has one or two in all (of 4096x1024 9.4 and 13.0 by clusters of 4, in float32 20.4 and 23.2); and where vectors divide no rows: of
 # 3001x1999 a softmax that is given back transposed took 22.5 and 15.6 by two kernels, in float32 49 and 18.5.
 _ONE_BY_ONE, _ALONE, _SINGLE = 0.55, 0.85, 0.42
-# Of a multiprocessor registers, threads and bytes, and those that each block takes besides its own.
-_REGISTERS, _MOST_THREADS, _MULTIPROCESSOR, _RESERVED = 1 << 16, 2048, 228 << 10, 1 << 10
+# Of a multiprocessor registers, threads and bytes of shared memory.
+_REGISTERS, _MOST_THREADS, _MULTIPROCESSOR = 1 << 16, 2048, 228 << 10
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ def estimate(s: TransposedRows, c: RowKernel, target: Target) -> float:
 def _time(s: TransposedRows, c: RowKernel, k: _Work, target: Target) -> float:
     points, blocks = s.local(c) * s.side(), s.blocks(c)
     registers = _OWN + s.unroll * s.vector * (k.held if s.held else 1)
-    memory = points * (k.tiles + (0 if s.held else k.kept)) + s.side() * (s.threads // WARP + 2) * 8 * k.totals + _RESERVED
+    memory = points * (k.tiles + (0 if s.held else k.kept)) + s.side() * (s.threads // WARP + 2) * 8 * k.totals + RESERVED_SHARED
     resident = min(_MULTIPROCESSOR // memory, _REGISTERS // (registers * s.threads), _MOST_THREADS // s.threads, WARP)
     if resident < 1:
         return inf

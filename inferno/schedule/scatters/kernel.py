@@ -7,7 +7,7 @@ side.  ``scatter_add`` along a dimension, in eager's terms.
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import func, ir, owner
+from inferno.mlir import func, ir, owner, terminator
 from inferno.passes.programs import operations_in, root_of
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import argument_index, filled
@@ -57,7 +57,7 @@ def parse_scatter(kernel: func.FuncOp) -> ScatterKernel | None:
         return None
     start = start_of(kernel, old)
     body = op.regions[0].blocks[0]
-    moves = body.operations[len(body.operations) - 1].operands[0] == body.arguments[0]
+    moves = terminator(body).operands[0] == body.arguments[0]
     combiner = None if moves else read_combiner(body, body.arguments[1])
     if start is None or (combiner is None and not moves) or (combiner is not None and not is_update(body)):
         return None

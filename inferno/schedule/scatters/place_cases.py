@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from inferno.mlir import dim_of, ir, owner
+from inferno.mlir import dim_of, ir, owner, terminator
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.scatters.flat_elements import Computed, Elements
 
@@ -75,7 +75,7 @@ def cases(elements: Elements) -> list[tuple[Linear, Bounds]]:
 
 def _element(elements: Elements, bounds: Bounds, left: list[int], sizes: tuple[int, ...] = ()) -> Iterator[tuple[Linear, Bounds]]:
     if isinstance(elements, Computed):
-        yield from _Body(elements, left).value(elements.body.operations[len(elements.body.operations) - 1].operands[0], bounds)
+        yield from _Body(elements, left).value(terminator(elements.body).operands[0], bounds)
     elif isinstance(elements, Access):
         yield _any(Read(elements, sizes), elements.element, bounds)
     elif isinstance(elements, ir.IntegerAttr):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from inferno.mlir import ir, owner
+from inferno.mlir import ir, owner, terminator
 from inferno.passes.import_scans import RUNNING
 from inferno.targets.torch_source.scalars import Scalars
 from inferno.targets.torch_source.values import Expr, Inexpressible, Lines, constant_value, literal, predicate, shape_of
@@ -71,7 +71,7 @@ class Tensors:
     def _pad(self, op: ir.Operation) -> list[Expr]:
         if len(op.operands) > 1:
             raise Inexpressible("tensor.pad by widths that are computed")
-        value = op.regions[0].blocks[0].operations[len(op.regions[0].blocks[0].operations) - 1].operands[0]
+        value = terminator(op.regions[0].blocks[0]).operands[0]
         inside = owner(value)
         if isinstance(value, ir.BlockArgument) and value.owner == op.regions[0].blocks[0]:
             raise Inexpressible("tensor.pad with what depends on the place")
@@ -114,7 +114,7 @@ class Tensors:
     def _scan(self, op: ir.Operation) -> list[Expr]:
         block = op.regions[0].blocks[0]
         inclusive = "inclusive" in op.attributes and ir.BoolAttr(op.attributes["inclusive"]).value
-        combiner = owner(block.operations[len(block.operations) - 1].operands[0])
+        combiner = owner(terminator(block).operands[0])
         whole = len(block.operations) == 2 and combiner is not None and set(combiner.operands) == set(block.arguments)
         text = {
             "arith.addf": "cumsum({})", "arith.addi": "cumsum({})", "arith.mulf": "cumprod({})", "arith.muli": "cumprod({})",
@@ -133,7 +133,7 @@ class Tensors:
 
     def _sort(self, op: ir.Operation) -> list[Expr]:
         block = op.regions[0].blocks[0]
-        compare = owner(block.operations[len(block.operations) - 1].operands[0])
+        compare = owner(terminator(block).operands[0])
         kind = predicate(compare) if len(block.operations) == 2 and compare is not None and compare.name in ("arith.cmpf", "arith.cmpi") else ""
         sides = [a.arg_number if isinstance(a, ir.BlockArgument) else -1 for a in compare.operands] if kind else []
         key = sides[0] // 2 if sides else 0
@@ -174,7 +174,7 @@ class Tensors:
     def _combine(self, op: ir.Operation, place: str, value: str, name: str, count: int) -> None:
         block = op.regions[0].blocks[0]
         update, old = block.arguments
-        end = block.operations[len(block.operations) - 1].operands[0]
+        end = terminator(block).operands[0]
         made = owner(end)
         if end == update:
             # Of several updates of one element the last stays.
