@@ -129,7 +129,8 @@ def weighted(weights):
 
 def decayed(s, rates):
     """As RetNet has it: the weights of what is before decay."""
-    distances = torch.arange(s.shape[-2])[:, None] - torch.arange(s.shape[-1])
+    queries, keys = (torch.arange(n, device=s.device) for n in s.shape[-2:])
+    distances = queries[:, None] - keys
     return s * torch.where(distances >= 0, torch.exp(-distances * rates[:, None, None]), 0.0).to(s.dtype)
 
 

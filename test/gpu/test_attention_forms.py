@@ -17,10 +17,10 @@ def heads(queries, keys, size, batch=2, of=4, dtype=torch.bfloat16):
     return tuple(torch.randn(batch, of, n, size, device="cuda").to(dtype) for n in (queries, keys, keys))
 
 
-def right(function, args):
-    """Right, as one kernel."""
+def right(function, args, kernels=1):
+    """Right, as one kernel of so many."""
     text = assert_right(function, args).ir("scheduled")
-    assert len(re.findall(r'generator = "(?:short_)?attention"', text)) == 1 and text.count("call @") == 1
+    assert len(re.findall(r'generator = "(?:short_)?attention"', text)) == 1 and text.count("call @") == kernels
 
 
 @pytest.mark.parametrize("queries, keys, size, dtype", [
@@ -83,9 +83,9 @@ def test_weights_of_scores_alone_of_few_queries(unmeasured):
 
 
 def test_chunks(unmeasured):
-    """Mamba-2's: 32 heads have the same keys and queries."""
+    """Mamba-2's: 32 heads have the same keys and queries.  The sums of its steps are a scan in front."""
     c, b = (torch.randn(6, 256, 64, device="cuda").bfloat16() / 4 for _ in range(2))
-    right(chunked, (c, b, torch.randn(6, 32, 256, 64, device="cuda").bfloat16(), -torch.rand(6, 32, 256, device="cuda") / 8))
+    right(chunked, (c, b, torch.randn(6, 32, 256, 64, device="cuda").bfloat16(), -torch.rand(6, 32, 256, device="cuda") / 8), kernels=2)
 
 
 def test_softmax1_of_many_short_rows(unmeasured):
