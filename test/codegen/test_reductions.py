@@ -104,7 +104,7 @@ def test_machine_is_full_and_vectors_are_16_bytes(dims, shape, dtype):
     assert s.interleaved == (dims == (0, 1))  # one sum's blocks read side by side
 
 
-@pytest.mark.parametrize("dims, shape, blocks", [((0,), (75, 90), 2), ((0,), (422, 58), 4), ((1,), (4, 3317), 4), ((1,), (32, 2417), 32)])
+@pytest.mark.parametrize("dims, shape, blocks", [((0,), (75, 90), 3), ((0,), (422, 58), 4), ((1,), (4, 3317), 4), ((1,), (32, 2417), 32)])
 def test_small_sums_are_not_cut(dims, shape, blocks):
     """A second kernel would take as long as they do."""
     s, c = picked(lambda x: x.sum(dims), *shape)
@@ -297,4 +297,26 @@ def test_terms_from_tables(name):
     simulated = SimulatedModel(model, args, choose=own)
     assert "reductions" in {s.generator for s in chosen} and "universal" not in {s.generator for s in chosen}
     found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
+# Threads of a warp along sums that are neighbours: fewer and more than lanes of a vector, one warp alone, warps that meet once and by halves.
+BESIDE = [(1, 32, 8), (1, 256, 8), (2, 16, 8), (2, 512, 4), (4, 8, 2), (8, 32, 4), (16, 2, 8), (16, 16, 4), (2, 128, 1), (32, 4, 2)]
+SIDE_BY_SIDE = {
+    "sum": (lambda x: x.sum(0), torch.bfloat16), "sum of squares in float32": (lambda x: (x * x).sum(0), torch.float32),
+    "largest": (lambda x: x.amax(0), torch.float16), "place": (lambda x: x.argmax(0), torch.bfloat16), "any": (lambda x: (x > 2).any(0), torch.float32),
+    "logarithm": (lambda x: x.logsumexp(0), torch.float32), "moments": (lambda x: torch.var_mean(x, 0), torch.float32),
+    "integers": (lambda x: (x * 8).long().sum(0), torch.float32), "outside": (lambda x: x.view(7, -1, x.shape[1]).sum(1), torch.bfloat16),
+}
+
+
+@pytest.mark.covering(most=24)
+@pytest.mark.parametrize("across, along, vector", BESIDE)
+@pytest.mark.parametrize("name", SIDE_BY_SIDE)
+def test_threads_of_a_warp_along_sums(name, across, along, vector):
+    torch.manual_seed(0)
+    function, dtype = SIDE_BY_SIDE[name]
+    x = torch.randn(7 * 83, 40).to(dtype)
+    simulated = SimulatedModel(function, (x,), choose=choose({"across": across, "along": along, "vector": vector, "unroll": 2, "chunks": 1, "rows": 0}))
+    found = check(simulated, function, (x,))
     assert found.right, str(found)

@@ -5,7 +5,7 @@ read once; what a row's columns have in common is read for the few rows that a v
 lies in shared memory as the rows do: a column's values are as far apart as there are columns, and are added up in the same order each time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 
@@ -190,7 +190,7 @@ class JoinedRows(Emitter):
         rows = s.along * s.rows
         while rows > TOGETHER:
             left = -(-rows // TOGETHER)
-            for number, condition in self.turns(thread, left * c.inner):
+            for number, condition in self.numbers(thread, left * c.inner):
                 with only_if(*condition):
                     numbers = [ints.add(number, i * left * c.inner) for i in range(-(-rows // left))]
                     found = joining.tree([get(x) if (i + 1) * left <= rows else get_if(x, rows * c.inner) for i, x in enumerate(numbers)])
@@ -198,15 +198,9 @@ class JoinedRows(Emitter):
                         memref.store(to_memory(value), array, [place(number)])
             gpu.barrier()
             rows = left
-        for number, condition in self.turns(thread, c.inner):
+        for number, condition in self.numbers(thread, c.inner):
             with only_if(*condition):
                 self.put(joining.tree([get(ints.add(number, i * c.inner)) for i in range(rows)]), ints.add(self.base, number), chunk)
-
-    def turns(self, thread: Integer, count: int) -> Iterator[tuple[Integer, list[ir.Value]]]:
-        """A thread's numbers of so many, and the condition on which there is one."""
-        for begin in range(0, count, self.s.threads):
-            number = self.ints.add(thread, begin)
-            yield number, [self.ints.less(number, count)] if count - begin < self.s.threads else []
 
     def places_of_lanes(self, places: ir.Value) -> ir.Value:
         """Those of lanes' own rows, of places of turns; that of nothing stays."""

@@ -72,7 +72,10 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     partial = [Buffer(t, reach(c.count * cuts), False) for t in types] if cuts > 1 else []
     sizes = [i for i, b in enumerate(buffers) if b is None]
     met = s.joined(c)
-    shared = [(s.vector * s.pitch, t) for t in types] if s.rows else _shared(met.along, met.across, 1 if c.along else s.vector, types, c.along)
+    if s.rows:
+        shared = [(s.vector * s.pitch, t) for t in types]
+    else:
+        shared = _shared(met.along, met.across, 1, types, True) if c.along else _shared(s.along // s.beside, s.across, s.vector, types, False)
     with gpu_function(kernel, [*buffers, *partial], s.threads, shared, resident(s.threads) if s.rows else 0) as function:
         ints = integers_for(kernel, width, function.buffers)
         given = (s, ints, join_, function.buffers, function.shared)
@@ -105,7 +108,7 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
 
 
 def _shared(along: int, across: int, lanes: int, types: Sequence[ir.Type], shuffled: bool) -> list[tuple[int, ir.Type]]:
-    """Arrays in shared memory, one a result: a value for each warp along a sum, or for each thread and lane."""
+    """Arrays in shared memory, one a result: a value for each warp along a sum, or of each of ``along`` rows for each lane."""
     count = (along // 32 * across if along > 32 else 0) if shuffled else along * across * lanes if along > 1 else 0
     return [(count, t) for t in types] if count else []
 

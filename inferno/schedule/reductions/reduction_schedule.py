@@ -7,6 +7,7 @@ from inferno.element_sizes import element_bytes
 from inferno.schedule.reductions import joined_rows, transposed_sums
 from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.symbolic import Int, ceildiv, floordiv, is_multiple, product
+from inferno.target import WARP
 
 TOGETHER = 8
 """Values of shared memory that a thread puts together by itself, when threads along sums side by side have halved their number so far."""
@@ -37,6 +38,11 @@ class Reductions:
     @property
     def threads(self) -> int:
         return self.across * self.along
+
+    @property
+    def beside(self) -> int:
+        """Threads of a warp along sums that are neighbours in memory; where terms are, or rows are joined, they meet otherwise."""
+        return 1 if self.rows else max(1, WARP // self.across)
 
     @property
     def pitch(self) -> int:
@@ -85,8 +91,8 @@ class Reductions:
 
     def shared_bytes(self, c: ReductionKernel) -> int:
         """Of shared memory, where lanes are different sums."""
-        shared = not c.along and (self.along > 1 or self.rows)
-        return self.pitch * self.vector * sum(element_bytes(k.total) for k in c.combiners) if shared else 0
+        shared = not c.along and (self.along > self.beside or self.rows)
+        return self.pitch // self.beside * self.vector * sum(element_bytes(k.total) for k in c.combiners) if shared else 0
 
     def tiles(self, c: ReductionKernel) -> Int:
         """Blocks for all sums, a chunk each."""

@@ -71,9 +71,9 @@ _RUNNING = 20  # registers of a thread's running values, of joined rows: three s
 _COMPUTING = 512
 # What small sums take besides: threads of a multiprocessor that have an instruction of each of its four schedulers every cycle, if those of one warp wait four
 # cycles for each other; instructions of a load, of a term that is compared and whose place is chosen, and of a word that threads exchange; cycles of a barrier
-# with the stores in front of it and the loads behind.  The places of the largest of 197x32 took an H200 2.7 us more than a launch by 256 threads that had
-# four terms of eight columns each, and met three times.
-_FILLED, _LOADED, _COMPARED, _EXCHANGED, _MET = 512, 3, 5, 6, 100
+# with the stores in front of it and the loads behind, and of a shuffle.  The places of the largest of 197x32 took an H200 2.7 us more than a launch by 256
+# threads that had four terms of eight columns each, and met three times.
+_FILLED, _LOADED, _COMPARED, _EXCHANGED, _MET, _SHUFFLED = 512, 3, 5, 6, 100, 30
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Reductions | None:
@@ -355,10 +355,15 @@ def _computing(s: Reductions, c: ReductionKernel, blocks: int, target: Target) -
 
 
 def _meeting(s: Reductions, c: ReductionKernel) -> float:
-    """Microseconds until the threads along sums side by side have put these together in shared memory, halves of them at a time."""
+    """Microseconds until the threads along sums side by side have put these together, those of a warp by shuffles, then rows in shared memory, halves of
+    them at a time."""
     if c.along or s.along == 1:
         return 0.0
-    cycles, left, each = _MET, s.along, _EXCHANGED * joined_rows.words(c)
+    left, each, exchanged, lanes, turns = s.along // s.beside, _EXCHANGED * joined_rows.words(c), 0, s.vector, 0
+    while s.beside >> turns > 1:
+        lanes, turns = max(1, lanes // 2), turns + 1
+        exchanged += lanes
+    cycles = turns * _SHUFFLED + each * exchanged * ceil(s.threads / LANES) + (_MET if left > 1 else 0)
     while left > TOGETHER:
         left //= 2
         cycles += _MET + each * s.vector * ceil(s.across * left / LANES)
