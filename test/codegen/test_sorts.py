@@ -9,7 +9,6 @@ from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
 
 import inferno
-from inferno.codegen.builders.launcher import spread
 from inferno.codegen.sorts.keys import network
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
@@ -19,7 +18,7 @@ from inferno.schedule.sorts.select import Select, pick
 from inferno.schedule.sorts.short_sorts import ShortSorts
 from inferno.schedule.sorts.sorts import Sorts
 from inferno.symbolic import Symbol, size_of
-from inferno.target import RESERVED_SHARED, find_target
+from inferno.target import find_target
 
 
 def same(found, wanted) -> bool:
@@ -162,13 +161,3 @@ def test_picks_of_short_rows(shape, dim, type_, places, wanted):
     with idle_context(), ir.Location.unknown():
         c = SortKernel(0, shape, dim, ir.Type.parse(type_), False, 0, shape[dim], (Kept(1, places),))
         assert short_sorts.pick(c) == wanted and (wanted is None or wanted.fits(c))
-
-
-@pytest.mark.parametrize("static", [0, 9000, 48 << 10])
-@pytest.mark.parametrize("blocks", [1, 80, 132, 133, 300, 528])
-def test_no_more_blocks_on_a_multiprocessor_than_have_to_be(blocks, static):
-    target = find_target("sm_90a")
-    each = -(-blocks // target.multiprocessors)
-    block = spread(blocks, static, target) + static + RESERVED_SHARED
-    assert each * block <= target.shared + RESERVED_SHARED < (each + 1) * block
-    assert spread(529, static, target) == spread(size_of(Symbol("n", 2, 9, 4)), static, target) == 0

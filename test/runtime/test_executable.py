@@ -13,7 +13,7 @@ from fake_cublaslt import FakeCublasLt
 from inferno.errors import CompileError, LaunchError
 from inferno.library_matmul import LibraryMatmul
 from inferno.runtime.launch import chunks
-from inferno.runtime.launch import executable, steps, threads
+from inferno.runtime.launch import executable, spread_blocks, steps, threads
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, Plan
 
 N = 64
@@ -83,6 +83,12 @@ class Cuda:
     def function(self, module, name, shared, cluster=1):
         return KERNELS[name][0]
 
+    def multiprocessors(self, device):
+        return 2, 1 << 16, 1 << 15
+
+    def occupancy(self, module, name, threads, shared):
+        return 0, 8
+
     def address(self, name):
         return ctypes.cast(self._launch, ctypes.c_void_p).value
 
@@ -97,6 +103,7 @@ def cuda(monkeypatch):
     monkeypatch.setattr(executable, "driver", cuda)
     monkeypatch.setattr(steps, "driver", cuda)
     monkeypatch.setattr(threads, "driver", cuda)
+    monkeypatch.setattr(spread_blocks, "driver", cuda)
     return cuda
 
 

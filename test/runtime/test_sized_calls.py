@@ -30,6 +30,7 @@ def made(request, monkeypatch):
     monkeypatch.setattr(cuda, "address", addresses.get)
     monkeypatch.setattr(cuda, "describe", str)
     monkeypatch.setattr(cuda, "current_context", lambda: 7)
+    monkeypatch.setattr(cuda, "multiprocessors", lambda device: (132, 228 << 10, 227 << 10))
     monkeypatch.setattr(sized_executable, "functions_of", lambda plan, modules, index: [1])
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(synchronize=lambda: None))

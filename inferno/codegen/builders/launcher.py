@@ -10,10 +10,7 @@ from inferno.dialect.sizes import integer
 from inferno.mlir import func, ir, memref
 from inferno.passes.shapes import function_of, static, symbol_arguments
 from inferno.passes.size_values import materialise
-from inferno.symbolic import Int, Size, ceildiv
-from inferno.target import RESERVED_SHARED, Target
-
-_MOST_SPREAD = 4  # blocks on a multiprocessor, of which one more or less is a quarter
+from inferno.symbolic import Int, Size
 
 
 def buffer_type(tensor: ir.Type) -> ir.Type:
@@ -120,17 +117,6 @@ def launch(
         made.attributes[COPIES] = ir.UnitAttr.get()
     if cooperative:
         made.attributes[COOPERATIVE] = ir.UnitAttr.get()
-
-
-def spread(blocks: Int, static: int, target: Target) -> int:
-    """Bytes of dynamic shared memory that keep more of so many blocks off a multiprocessor than have to share one; 0 where that is more than a few, or their
-    number varies.  ``static`` bytes they have in any case.
-
-    A kernel that begins under the end of another one is given the multiprocessors that are free first, several of its blocks each, while others have none.
-    (On an H200 a sort of 80 rows of 2048 behind a scatter took 52 us, and 12 so.)"""
-    if not isinstance(blocks, int) or not target.shared or (each := ceildiv(blocks, target.multiprocessors)) > _MOST_SPREAD:
-        return 0
-    return max(0, (target.shared + RESERVED_SHARED) // (each + 1) + 1 - RESERVED_SHARED - static)
 
 
 def library(parameters: Sequence[ir.Value], function: str, options: Mapping[str, Int | Sequence[Int] | float | bool | str]) -> None:

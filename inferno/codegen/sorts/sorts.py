@@ -11,11 +11,10 @@ from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, scalar, size, spread, temporary
+from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, scalar, size, temporary
 from inferno.codegen.sorts.keys import Item, Keys
 from inferno.codegen.sorts.rows import Rows, rows_there
 from inferno.codegen.sorts.tiles import Tiles, merge_part, split
-from inferno.element_sizes import element_bytes
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref
 from inferno.schedule.sorts.kernel import SortKernel, parse_sort_kernel
@@ -31,7 +30,7 @@ def generate(kernel: func.FuncOp, schedule: Sorts, target: Target) -> None:
         raise CompileError(f"@{name} is no sort of rows for {s}")
     for point in c.maps:
         expand_math(point.generic)
-    _Generator(kernel, c, s, Keys(c.element, c.descending, places(c.length, s.tile)), parameters_of(kernel, {k.argument for k in c.kept})).generate(target)
+    _Generator(kernel, c, s, Keys(c.element, c.descending, places(c.length, s.tile)), parameters_of(kernel, {k.argument for k in c.kept})).generate()
 
 
 @dataclass
@@ -42,7 +41,7 @@ class _Generator:
     keys: Keys
     own: list[Buffer]
 
-    def generate(self, target: Target) -> None:
+    def generate(self) -> None:
         c, s, name = self.c, self.s, self.kernel.name.value
         tiles = -(-c.length // s.tile)  # of a row
         self.padded = tiles * s.tile if tiles > 1 else power(c.length)
@@ -65,16 +64,15 @@ class _Generator:
             shared = [*shared[:words], (2, ir.IntegerType.get_signless(self.width))]
             with gpu_function(self.kernel, [*self.own, *found, None], s.threads, shared, suffix="_last") as function:
                 self.merge(self.start(function), function, function.buffers[len(self.own):-1], [])
-        static = sum(count * element_bytes(t) for count, t in shared)
         with launcher(self.kernel) as arguments:
             own = [parameter(a) for a in arguments]
             items = [[pointer(temporary([self.blocks * s.tile], t)) for t in self.keys.types] for _ in range(min(2, len(runs)))]
-            start, alone = [(self.blocks, 1, 1), (s.threads, 1, 1)], spread(self.blocks, static, target)
-            launch(f"{name}_gpu", name, [*own, *(items[0] if runs else [])], *start, shared=alone)
+            start = (self.blocks, 1, 1), (s.threads, 1, 1)
+            launch(f"{name}_gpu", name, [*own, *(items[0] if runs else [])], *start)
             for i, run in enumerate(runs):
                 last = i + 1 == len(runs)
                 given = [*items[i % 2], *([] if last else items[(i + 1) % 2]), scalar(size(run))]
-                launch(f"{name}_gpu", name + ("_last" if last else "_merge"), [*own, *given], *start, shared=alone)
+                launch(f"{name}_gpu", name + ("_last" if last else "_merge"), [*own, *given], *start)
 
     def start(self, function) -> Tiles:
         s, words = self.s, len(self.keys.types)

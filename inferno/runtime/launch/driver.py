@@ -65,6 +65,25 @@ def function(module: Any, name: str, shared: int, cluster: int = 1) -> int:
     return int(handle)
 
 
+def occupancy(module: Any, name: str, threads: int, shared: int) -> tuple[int, int]:
+    """Bytes of static shared memory of a kernel, and how many blocks of so many threads, with so many bytes of dynamic shared memory, a multiprocessor has
+    room for."""
+    driver = _bindings()
+    handle = check(driver.cuModuleGetFunction(module, name.encode()), f"finding kernel {name}")
+    static = check(driver.cuFuncGetAttribute(driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, handle), f"asking for kernel {name}'s memory")
+    resident = check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(handle, threads, shared), f"asking for kernel {name}'s blocks")
+    return int(static), int(resident)
+
+
+def multiprocessors(device: int) -> tuple[int, int, int]:
+    """How many a device has, bytes of shared memory of each, and the most that a block may have."""
+    driver = _bindings()
+    names = ("MULTIPROCESSOR_COUNT", "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+    attributes = [getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}") for name in names]
+    count, shared, most = (int(check(driver.cuDeviceGetAttribute(a, device), f"asking for device {device}'s size")) for a in attributes)
+    return count, shared, most
+
+
 def address(name: str) -> int:
     """The address of a function of the driver's library, for native code to call."""
     library = ctypes.CDLL("libcuda.so.1")

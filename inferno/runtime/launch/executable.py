@@ -16,6 +16,7 @@ from inferno.runtime.launch.cuda_graphs import graphs
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.launch.interpreter import interpreter
 from inferno.runtime.launch.shared_memory import as_laid
+from inferno.runtime.launch.spread_blocks import spread_blocks
 from inferno.runtime.launch.steps import failure, functions_of
 from inferno.runtime.launch.threads import Threads
 from inferno.runtime.plan.plan import Plan
@@ -47,7 +48,6 @@ class GpuExecutable:
         ``interpret``: the plan is walked in Python, which needs no compiler and takes 0.7 us a launch longer; ``cuda_graphs``: see
         ``cuda_graphs.py``; ``given``: the numbers of the arguments that the caller
         gives away, for which a plan of many bytes is for ``run_taking``."""
-        self.plan = plan
         self._dtypes = tuple(dtypes)
         self.index = torch.cuda.current_device() if device.index is None else device.index
         self.device = torch.device("cuda", self.index)
@@ -61,6 +61,7 @@ class GpuExecutable:
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             self.context = driver.current_context()
             self._modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
+            self.plan = plan = spread_blocks(plan, self._modules, self.index) if early else plan
             self._functions = functions = functions_of(plan, self._modules, self.index)
         self._threads = Threads(self.context)
         entry, pixels = (driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")), driver.address("cuTensorMapEncodeIm2col")

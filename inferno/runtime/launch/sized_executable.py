@@ -13,6 +13,7 @@ from inferno.runtime.launch.executable import templates
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.launch.interpreter import sized_interpreter
 from inferno.runtime.launch.shared_memory import as_laid
+from inferno.runtime.launch.spread_blocks import spread_blocks
 from inferno.runtime.launch.steps import failure, functions_of
 from inferno.runtime.launch.threads import Threads
 from inferno.runtime.plan.plan import Buffer, Plan, TensorMap, at_sizes
@@ -49,6 +50,7 @@ class SizedGpuExecutable:
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             self.context = driver.current_context()
             modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
+            plan = spread_blocks(plan, modules, self.index) if early else plan
             functions = functions_of(plan, modules, self.index)
         self._modules, self._functions, self._threads = modules, functions, Threads(self.context)
         entry, pixels = (driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")), driver.address("cuTensorMapEncodeIm2col")

@@ -15,6 +15,10 @@ def functions_of(plan: Plan, modules: Mapping[str, Any], device: int) -> list[in
     """One for each step, on the current device, whose number is ``device``; ``modules`` are the loaded kernels.  LaunchError for what is
     not there."""
     found: list[int | MatmulCall] = []
+    shared: dict[str, int] = {}  # the most that a kernel asks for in any of its launches
+    for step in plan.steps:
+        if isinstance(step, Launch):
+            shared[step.kernel] = max(step.shared, shared.get(step.kernel, 0))
     for step in plan.steps:
         if isinstance(step, LibraryCall):
             if step.function != FUNCTION:
@@ -22,7 +26,7 @@ def functions_of(plan: Plan, modules: Mapping[str, Any], device: int) -> list[in
             found.append(MatmulCall(step, cublaslt(device)))
         else:
             module, name = step.kernel.split("::")
-            found.append(driver.function(modules[module], name, step.shared, prod(step.cluster)))
+            found.append(driver.function(modules[module], name, shared[step.kernel], prod(step.cluster)))
     return found
 
 
