@@ -49,7 +49,7 @@ def test_crowded(resident, grid):
 
 
 @pytest.mark.parametrize("step", [
-    replace(LAUNCH, grid=(3, 1, 1)),  # few
+    replace(LAUNCH, grid=(15, 1, 1)),  # few
     replace(LAUNCH, grid=(529, 1, 1)),  # many
     replace(LAUNCH, grid=(size_of(Symbol("n", 2, 9, 4)), 1, 1)),
     replace(LAUNCH, cluster=(2, 1, 1)),
