@@ -320,3 +320,27 @@ def test_threads_of_a_warp_along_sums(name, across, along, vector):
     simulated = SimulatedModel(function, (x,), choose=choose({"across": across, "along": along, "vector": vector, "unroll": 2, "chunks": 1, "rows": 0}))
     found = check(simulated, function, (x,))
     assert found.right, str(found)
+
+
+@pytest.mark.parametrize("function, shapes, dtype", [
+    (lambda x, y: (x * y).sum(0), ((8, 30, 56, 56), (30, 56, 1)), torch.bfloat16),
+    (lambda x, y: (x + y).amax(1), ((300, 6, 7, 40), (7, 1)), torch.float32),
+    (lambda x, y: (x * y).argmax(1), ((3000, 5, 7, 24), (7, 1)), torch.float32),
+    (lambda x, y: torch.var_mean(x * y, 0), ((5, 3001, 24), (3001, 1)), torch.float32),
+])
+def test_threads_go_on_where_neighbours_end(function, shapes, dtype):
+    """Which are few: of 56 columns, whose rows have a factor each."""
+    torch.manual_seed(0)
+    args, schedules = tuple(torch.randn(s).to(dtype) for s in shapes), []
+
+    def chosen(kernel):
+        if (c := reductions.read(kernel, TARGET)) is None:
+            return None
+        schedules.append((reductions.pick(c, TARGET), c))
+        return schedules[-1][0]
+
+    simulated = SimulatedModel(function, args, choose=chosen)
+    ((s, c),) = schedules
+    assert s.spans(c) and s.threads >= 128 and s.tiles(c) == -(-c.count // (s.vector * s.across))
+    found = check(simulated, function, args)
+    assert found.right, str(found)

@@ -11,7 +11,6 @@ from inferno.codegen.reductions.joining import Joining, Values
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.schedule.reductions.reduction_schedule import TOGETHER, Reductions
-from inferno.symbolic import floordiv
 
 
 class Meeting:
@@ -89,7 +88,7 @@ class Meeting:
             gpu.barrier()
         for here, conditions in self.numbers(thread, width):
             other, of = ints.rem(here, s.across), ints.div(here, s.across)
-            vectors = floordiv(self.c.inner, s.vector)
+            vectors = s.row(self.c)
             if self.mine is not None:
                 conditions.append(ints.less(ints.add(self.begin, other), vectors))
             with only_if(*conditions):

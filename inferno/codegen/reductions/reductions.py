@@ -168,17 +168,20 @@ class Emitter(Choices, Extrema, Meeting):
             self.point = point
             self.at = dict(zip(c.points, ints.split(point, sizes))) if c.points else {}
             return
-        vectors = floordiv(c.inner, s.vector)
+        vectors = s.row(c)
         tiles = ceildiv(vectors, s.across)
-        vector = ints.add(ints.mul(ints.rem(tile, tiles), s.across), column)
+        self.begin = ints.mul(ints.rem(tile, tiles), s.across)
+        vector = ints.add(self.begin, column)
         if not is_multiple(vectors, s.across):
             self.mine = ints.less(vector, vectors)
             vector = ints.min(vector, vectors - 1)
         outer = ints.div(tile, tiles)
+        before = ints.mul(ints.mul(outer, vectors), s.vector)
+        self.point, self.base = ints.add(before, ints.mul(vector, s.vector)), ints.add(before, ints.mul(self.begin, s.vector))
+        if s.spans(c):
+            neighbours = floordiv(c.inner, s.vector)
+            outer, vector = ints.div(vector, neighbours), ints.rem(vector, neighbours)
         inner = ints.mul(vector, s.vector)
-        self.point = ints.add(ints.mul(outer, c.inner), inner)
-        self.begin = ints.mul(ints.rem(tile, tiles), s.across)
-        self.base = ints.add(ints.mul(outer, c.inner), ints.mul(self.begin, s.vector))
         self.at = {**dict(zip(c.points[:-1], ints.split(outer, sizes[:-1]))), c.points[-1]: inner}
 
     # A thread's part.

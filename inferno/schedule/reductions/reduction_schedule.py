@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from inferno.element_sizes import element_bytes
+from inferno.powers import next_power_of_two
 from inferno.schedule.reductions import joined_rows, transposed_sums
 from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.symbolic import Int, ceildiv, floordiv, is_multiple, product
@@ -99,4 +100,14 @@ class Reductions:
         c = self.walked(c)
         if c.along:
             return ceildiv(c.count, self.across)
-        return product(map(c.size, c.points[:-1])) * (1 if self.rows else ceildiv(floordiv(c.inner, self.vector), self.across))
+        rows = 1 if self.spans(c) else product(map(c.size, c.points[:-1]))
+        return rows * (1 if self.rows else ceildiv(self.row(c), self.across))
+
+    def spans(self, c: ReductionKernel) -> bool:
+        """Whether threads side by side are more than neighbouring sums ask for: they go on with what lies elsewhere."""
+        known = not (c.along or self.rows or self.transposed) and len(c.points) > 1 and isinstance(c.count, int)
+        return known and self.across > next_power_of_two(ceildiv(c.inner, self.vector))
+
+    def row(self, c: ReductionKernel) -> Int:
+        """Vectors of sums that blocks' threads side by side have one after the other: of neighbours, or of all."""
+        return floordiv(c.count if self.spans(c) else c.inner, self.vector)

@@ -268,6 +268,7 @@ def _sums_side_by_side(c: ReductionKernel, vector: int, most: int, long: bool, n
     s = Reductions(across, along, vector, min(2 if single else most, max(1, ceil(c.length / along))))
     if long and s.vector > 4:
         s = replace(s, vector=4, unroll=min(2 * s.unroll, max(1, ceil(c.length / s.along))))
+    s = _spanning(s, c, target)
     while long and s.threads < _COMPUTING and s.along < c.length and s.tiles(c) * s.threads < 4 * _THREADS * target.multiprocessors:
         s = replace(s, along=2 * s.along, unroll=min(s.unroll, max(1, ceil(c.length / (2 * s.along)))))
     while s.shared_bytes(c) > STATIC_SHARED and s.threads > 32:
@@ -275,6 +276,15 @@ def _sums_side_by_side(c: ReductionKernel, vector: int, most: int, long: bool, n
     while s.shared_bytes(c) > STATIC_SHARED:
         s = replace(s, vector=s.vector // 2)
     return s
+
+
+def _spanning(s: Reductions, c: ReductionKernel, target: Target) -> Reductions:
+    """With threads side by side that go on where neighbours end, as long as a block of these has few: sums of 8 terms of 64x56 rows of 56 columns had 32."""
+    while True:
+        more = replace(s, across=2 * max(s.across, next_power_of_two(ceil(c.inner / s.vector))))
+        if more.threads > _THREADS or not more.spans(c) or more.tiles(c) < target.multiprocessors:
+            return s
+        s = more
 
 
 def _cut(s: Reductions, c: ReductionKernel, long: bool, target: Target) -> Reductions:
