@@ -11,6 +11,8 @@ from inferno.mlir import ir, idle_context, walk
 
 ONE = "%one = arith.constant 1.0 : f32\n"
 SIGMOID = ONE + "%n = arith.negf %x0 : f32\n%e = math.exp %n : f32\n%d = arith.addf %e, %one : f32\n"
+SOFTPLUS = "%e = math.exp %x0 : f32\n%l = math.log1p %e : f32\n"
+CHOSEN = "%b = arith.constant 2.0e+01 : f32\n%c = arith.cmpf ogt, %x0, %b : f32\n%p = arith.select %c, %x0, %l : f32\n"
 BODIES = {
     "tanh": ("%y = math.tanh %x0 : f32", np.tanh),
     "one plus erf": (ONE + "%e = math.erf %x0 : f32\n%y = arith.addf %one, %e : f32", lambda x: 1 + np.vectorize(math.erf)(x)),
@@ -20,6 +22,8 @@ BODIES = {
              lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))),
     "sigmoid": (SIGMOID + "%y = arith.divf %one, %d : f32", lambda x: 1 / (1 + np.exp(-x))),
     "silu": (SIGMOID + "%y = arith.divf %x0, %d : f32", lambda x: x / (1 + np.exp(-x))),
+    "mish": (SOFTPLUS + "%t = math.tanh %l : f32\n%y = arith.mulf %x0, %t : f32", lambda x: x * np.tanh(np.log1p(np.exp(x)))),
+    "mish, above": (SOFTPLUS + CHOSEN + "%t = math.tanh %p : f32\n%y = arith.mulf %x0, %t : f32", lambda x: x * np.tanh(np.log1p(np.exp(x)))),
     "cube": ("%c = arith.constant 3.0 : f32\n%y = math.powf %x0, %c : f32", lambda x: x**3),
     "inverse square": ("%c = arith.constant -2.0 : f32\n%y = math.powf %x0, %c : f32", lambda x: 1 / x**2),
 }
@@ -211,3 +215,18 @@ def test_only_quotients_that_are_stored_in_16_bits_are_approximate(name):
         module = ir.Module.parse(unary(QUOTIENT + end, (8,), element="bf16"))
         expand_math(module)
         assert ("div.full" in str(module)) == approximate == ("arith.divf" not in str(module))
+
+
+@pytest.mark.parametrize("body", [SOFTPLUS + "%y = math.tanh %l : f32", SOFTPLUS + CHOSEN + "%y = math.tanh %p : f32"])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_tangents_of_softplus_take_one_exponential(body, rounded):
+    module = expanded(body, rounded)
+    assert not walk(module, "math.log1p", "math.tanh", "arith.select", "arith.cmpf")
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -80.0, -200.0, 9.5, 19.0, 21.0, 1e30], F)
+    wanted = np.array([np.nan, 1, 0, 0.6, np.exp(-80.0), 0, 1, 1, 1, 1], F)
+    np.testing.assert_allclose(evaluate(module, x), wanted, rtol=2e-5 if rounded else 3e-7)
+
+
+@pytest.mark.parametrize("changed", [("2.0e+01", "5.0"), ("ogt", "olt"), ("%c, %x0", "%c, %b")])
+def test_other_choices_are_no_softplus(changed):
+    assert walk(expanded(SOFTPLUS + CHOSEN.replace(*changed) + "%y = math.tanh %p : f32"), "math.log1p")

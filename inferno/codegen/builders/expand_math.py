@@ -7,6 +7,7 @@ float64.  New code is scalar (``inline_body`` repeats it for each lane) and keep
   7.1.26, rearranged so that it is exact at 0, with our own minimax fit of P (|error| < 4e-9); no branch, 2 MUFU, and no
   cancellation where x is far below 0.
 * ``tanh``: 1 - 2 / (exp(2|x|) + 1), below 0.6 an odd polynomial (minimax, relative error < 3e-9); libdevice branches instead.
+* ``tanh(softplus(x))``, Mish's: with n = e (e + 2) of e = exp(x) it is n / (n + 2), one exponential for two and a logarithm, and does not cancel.
 * ``a / (1 + exp(x))``, the sigmoids: the denominator is at least 1, so an approximate reciprocal (1 ulp) serves.  Any other
   division stays exact, also by a constant (``constant_divisions``), as a quotient may be compared or rounded to an integer later, but for one that is only
   rounded to 16 bits and stored, which hides the 2 ulp of the hardware's own (an H200 took 5.4 us to divide 2048x1024 in bf16 exactly, torch.compile, which does
@@ -53,7 +54,10 @@ def expand_math(kernel_op, rounded: bool | None = None) -> None:
             if not is_read(op.results[0]):
                 op.erase()
         for op in walk(operation, "math.tanh"):
-            _replace(op, _tanh(op))
+            _replace(op, _tanh_of_softplus(op, rounded) or _tanh(op))
+        for op in reversed(walk(operation, "math.log1p", "arith.select", "arith.cmpf")):
+            if not is_read(op.results[0]):
+                op.erase()
         for op in walk(operation, "arith.divf"):
             _replace(op, _sigmoid(op, rounded) or _stored_quotient(op) or divide_by_constant(op, constant_number(op.operands[1])))
         for op in reversed(walk(operation, "math.exp", "arith.negf", "arith.addf")):
@@ -188,6 +192,7 @@ def _polynomial(x: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
 _ERFC_SCALE = 0.37
 _ERFC = (-3.0496737957000732, 4.254940032958984, -3.291621685028076, 0.9882299900054932, 0.3985849916934967, -0.31817227602005005)
 _TANH_BOUND = 0.6
+_SOFTPLUS_LEAST, _SOFTPLUS_BOUND = 10.0, 20.0  # the tangent is 1 in float32 from 9.02 on, and the square of exp(20) is far from infinite
 _TANH = (-0.33333298563957214, 0.13331958651542664, -0.05378668010234833, 0.020805364474654198, -0.005905838217586279)
 
 
@@ -250,6 +255,37 @@ def _tanh(op: ir.Operation) -> ir.Value | None:
         near = arith.cmpf(arith.CmpFPredicate.OLT, distance, splat(f32, _TANH_BOUND))
         # (The sign is taken inside of the choice: what rounds the sign's copy to 16 bits would copy it there, in ten instructions.)
         return arith.select(near, small, _intrinsic("llvm.copysign.f32", large, x))
+
+
+def _tanh_of_softplus(op: ir.Operation, rounded: bool) -> ir.Value | None:
+    """Of log(1 + exp(x)), which may be said to be x from a threshold on, where the tangent is 1 but for less than is rounded."""
+    last = owner(op.operands[0])
+    if not _float32(op.operands[0]) or last is None:
+        return None
+    above = None
+    if last.name == "arith.select":
+        above, last = last, owner(last.operands[2])
+    power = owner(last.operands[0]) if last is not None and last.name == "math.log1p" else None
+    if power is None or power.name != "math.exp":
+        return None
+    x = power.operands[0]
+    if above is not None and not _is_above(above, x):
+        return None
+    with ir.InsertionPoint(op):
+        f32 = x.type
+        bounded = arith.minimumf(x, splat(f32, _SOFTPLUS_BOUND))
+        e = _exp2(arith.mulf(bounded, splat(f32, pymath.log2(pymath.e)))) if rounded else math.exp(bounded)
+        n = arith.mulf(e, arith.addf(e, splat(f32, 2.0)))
+        return arith.mulf(n, _reciprocal(arith.addf(n, splat(f32, 2.0))))
+
+
+def _is_above(choice: ir.Operation, x: ir.Value) -> bool:
+    """Whether it is x where that is more than a number from which on the tangent is 1 in float32."""
+    compared, predicates = owner(choice.operands[0]), (arith.CmpFPredicate.OGT, arith.CmpFPredicate.OGE)
+    if compared is None or compared.name != "arith.cmpf" or choice.operands[1] != x or compared.operands[0] != x:
+        return False
+    bound = constant_number(compared.operands[1])
+    return bound is not None and bound >= _SOFTPLUS_LEAST and ir.IntegerAttr(compared.attributes["predicate"]).value in predicates
 
 
 def _sigmoid(op: ir.Operation, rounded: bool) -> ir.Value | None:
