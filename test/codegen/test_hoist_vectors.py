@@ -95,3 +95,10 @@ def test_gates_chosen():
         args = torch.empty(channels, 128, 256, dtype=torch.bfloat16), torch.zeros(2, 128, 256, dtype=torch.bfloat16)
         kernels = re.findall(r"call @(\w+)\(", scheduled(padded, args))
         assert any(k.endswith("_vectors") for k in kernels) == apart
+
+
+def test_what_is_computed_of_sums_is_their_kernels():
+    """Vectors divide no rows of differences, whose points are read one by one: a logarithm for each comes to too much."""
+    text = scheduled(lambda x: F.log_softmax(torch.diff(x, dim=1), 0), (torch.empty(4096, 1024, dtype=torch.bfloat16),))
+    *_, sums, points = re.split("func.func private", text)
+    assert "math.log " in sums and "math.log " not in points
