@@ -9,6 +9,15 @@ WARP = 32  # threads
 SECTOR = 32  # bytes that memory and the L2 cache move at least
 STATIC_SHARED = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 RESERVED_SHARED = 1024  # bytes of it that a multiprocessor needs for each block beside what that has
+# Clusters that run at the same time by their blocks, a block a multiprocessor: what cuOccupancyMaxActiveClusters says on an H200, whose 132 are in groups of up
+# to 18, so that not every one can be part of a cluster.
+CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 16: 7}
+
+
+def clusters_at_once(blocks: int, multiprocessors: int) -> int:
+    """Clusters of so many blocks that run at the same time, a block a multiprocessor; other GPUs are taken to be like an H200."""
+    return CLUSTERS[blocks] * multiprocessors // CLUSTERS[1]
+
 
 @dataclass(frozen=True)
 class Target:

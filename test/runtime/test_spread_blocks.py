@@ -17,14 +17,15 @@ LAUNCH = Launch("k::k", (100, 1, 1), (256, 1, 1), (1, 1, 1), 0, ())
 @pytest.mark.parametrize("static", [0, 9000, 48 << 10])
 @pytest.mark.parametrize("blocks", [4, 80, 132, 133, 300, 528])
 def test_no_more_on_a_multiprocessor_than_have_to_be(blocks, static):
-    each = -(-blocks // H200.count)
-    block = H200.apart(blocks, static) + static + RESERVED_SHARED
+    each = H200.sharing(blocks, 1)
+    assert each == -(-blocks // H200.count)
+    block = H200.apart(each, static) + static + RESERVED_SHARED
     assert each * block <= H200.shared < (each + 1) * block
 
 
 def test_what_one_block_may_have():
-    assert Multiprocessors(100, 100 << 10, 48 << 10).apart(4, 5000) == (48 << 10) - 5000
-    assert H200.apart(528, 48 << 10) == 0  # as much as it has in any case
+    assert Multiprocessors(100, 100 << 10, 48 << 10).apart(1, 5000) == (48 << 10) - 5000
+    assert H200.apart(4, 48 << 10) == 0  # as much as it has in any case
 
 
 @pytest.fixture
@@ -43,16 +44,22 @@ def spread(*steps):
 @pytest.mark.parametrize("grid", [(100, 1, 1), (11, 12, 4)])
 def test_crowded(resident, grid):
     step = replace(LAUNCH, grid=grid)
-    blocks = grid[0] * grid[1] * grid[2]
     call = LibraryCall("matmul", {}, ())
-    assert spread(step, call) == (replace(step, shared=H200.apart(blocks, 1000)), call)
+    assert spread(step, call) == (replace(step, shared=H200.apart(H200.sharing(grid[0] * grid[1] * grid[2], 1), 1000)), call)
+
+
+@pytest.mark.parametrize("cluster, blocks, each", [(2, 132, 1), (2, 134, 2), (8, 120, 1), (8, 128, 2), (16, 112, 1)])
+def test_clusters(resident, cluster, blocks, each):
+    """Of which not as many run at once as blocks do, one a multiprocessor."""
+    step = replace(LAUNCH, grid=(blocks, 1, 1), cluster=(cluster, 1, 1))
+    assert spread(step) == (replace(step, shared=H200.apart(each, 1000)),)
 
 
 @pytest.mark.parametrize("step", [
     replace(LAUNCH, grid=(15, 1, 1)),  # few
     replace(LAUNCH, grid=(529, 1, 1)),  # many
     replace(LAUNCH, grid=(size_of(Symbol("n", 2, 9, 4)), 1, 1)),
-    replace(LAUNCH, cluster=(2, 1, 1)),
+    replace(LAUNCH, grid=(532, 1, 1), cluster=(4, 1, 1)),
     replace(LAUNCH, cooperative=True),
     replace(LAUNCH, shared=200 << 10),  # which keeps them apart already
 ])

@@ -34,9 +34,9 @@ from inferno.codegen.nvvm.builder import (
 )
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, scf
-from inferno.schedule.analysis.cost import clusters_at_once
 from inferno.schedule.matmul.wgmma_schedule import Wgmma, deals, parts_run_at_once
 from inferno.symbolic import Int, ceildiv
+from inferno.target import clusters_at_once
 
 
 class StreamEmitter(Emitter):

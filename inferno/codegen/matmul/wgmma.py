@@ -36,7 +36,6 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.await_kernels import await_predecessors
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import clusters_at_once
 from inferno.schedule.matmul.contraction import Contraction, oriented
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.short_sums import fits_ends
@@ -44,7 +43,7 @@ from inferno.schedule.matmul.wgmma_schedule import Shared, Wgmma, lies_inside, p
 from inferno.schedule.tiles.result_parts import brought_tensors, store_maps, written_in_lines
 from inferno.schedule.tiles.tiling import Tiling, shortest_part, tile_contraction
 from inferno.symbolic import Int, ceildiv
-from inferno.target import Target
+from inferno.target import Target, clusters_at_once
 
 # Registers of a thread by role: all 384 threads together have 65536.  (More threads would not do: ptxas wants 154 registers for the widest product and
 # gives each thread an equal share.)  With True the warps behind the first rewrite tiles.

@@ -13,7 +13,7 @@ from typing import Any
 from inferno.runtime.launch import driver
 from inferno.runtime.plan.plan import Launch, Plan
 from inferno.symbolic import ceildiv
-from inferno.target import RESERVED_SHARED
+from inferno.target import CLUSTERS, RESERVED_SHARED, clusters_at_once
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +32,12 @@ class Multiprocessors:
     shared: int
     most: int
 
-    def apart(self, blocks: int, static: int) -> int:
-        """Bytes of dynamic shared memory that keep more of so many blocks off one than have to share it, beside ``static`` bytes that each has in any case."""
-        each = ceildiv(blocks, self.count)
+    def sharing(self, blocks: int, cluster: int) -> int:
+        """How many of so many blocks, in clusters of ``cluster``, have to share one of them for all to run at once."""
+        return ceildiv(blocks // cluster, max(1, clusters_at_once(cluster, self.count)))
+
+    def apart(self, each: int, static: int) -> int:
+        """Bytes of dynamic shared memory that keep more blocks than ``each`` off one, beside ``static`` bytes that a block has in any case."""
         return max(0, min(self.shared // (each + 1) + 1 - RESERVED_SHARED, self.most) - static)
 
 
@@ -45,14 +48,14 @@ def spread_blocks(plan: Plan, modules: Mapping[str, Any], device: int) -> Plan:
 
 
 def _spread(step: Launch, machine: Multiprocessors, modules: Mapping[str, Any]) -> Launch:
-    if step.cooperative or prod(step.cluster) > 1 or not all(isinstance(g, int) for g in step.grid):
+    if step.cooperative or not all(isinstance(g, int) for g in step.grid):
         return step
-    blocks = prod(step.grid)
-    if not _FEWEST <= blocks <= _MOST * machine.count:
+    blocks, cluster = prod(step.grid), prod(step.cluster)
+    if blocks < _FEWEST or cluster not in CLUSTERS or (each := machine.sharing(blocks, cluster)) > _MOST:
         return step
     module, name = step.kernel.split("::")
     static, resident = driver.occupancy(modules[module], name, prod(step.block), step.shared)
-    if resident <= ceildiv(blocks, machine.count) or (wanted := machine.apart(blocks, static)) <= step.shared:
+    if resident <= each or (wanted := machine.apart(each, static)) <= step.shared:
         return step
     log.debug("%s: %d bytes of shared memory keep %d of its %d blocks off each other", step.kernel, wanted, resident, blocks)
     return replace(step, shared=wanted)

@@ -33,14 +33,6 @@ def fastest(candidates: Iterable[tuple[float, Any]]) -> tuple[float, Any]:
     return min(candidates, key=lambda item: item[0], default=(math.inf, None))
 
 
-def clusters_at_once(blocks: int, multiprocessors: int) -> int:
-    """Clusters of so many blocks that run at the same time, a block a multiprocessor; not every one can be part of a cluster.
-
-    What cuOccupancyMaxActiveClusters says on an H200, whose 132 are in groups of up to 18; others are taken to be alike.
-    """
-    return {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 16: 7}[blocks] * multiprocessors // 132
-
-
 @kept_with
 def moved_bytes(contraction, at: At = hint, more: tuple = ()) -> int:
     """Bytes of all tensors that a ``Contraction`` reads or writes, each once, and of ``more``."""

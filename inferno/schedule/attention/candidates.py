@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
-from inferno.schedule.analysis.cost import At, clusters_at_once
+from inferno.schedule.analysis.cost import At
 from inferno.schedule.attention.cost import blocks_seen
 from inferno.schedule.attention.kernel import AttentionKernel
 from inferno.schedule.attention.masks import brought_masks, widths
@@ -15,7 +15,7 @@ from inferno.schedule.attention.splitting_producer import can_cut
 from inferno.schedule.attention.tiling import AttentionTiling
 from inferno.schedule.attention.warps import by_warps
 from inferno.symbolic import hint
-from inferno.target import Target
+from inferno.target import Target, clusters_at_once
 
 _ROOMY = 185  # numbers of a thread beyond which ptxas has too little room to overlap (4x32x4096x128 in blocks of 176 keys: 1804 us)
 # Columns of keys and values from which on tiles of different lengths are begun as there is room for them, not by the counter (2x16x4096x256,

@@ -17,7 +17,6 @@ from inferno.mlir import func, ir
 from inferno.passes.shapes import argument_attributes
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import At as Sizes, fastest
-from inferno.schedule.analysis.cost import clusters_at_once
 from inferno.schedule.analysis.kept_operands import PARTS, kept
 from inferno.schedule.analysis.kernel_parts import extract, parts_of
 from inferno.schedule.convolution import im2col
@@ -28,7 +27,7 @@ from inferno.schedule.matmul.thin import thin_schedules
 from inferno.schedule.matmul.wgmma_schedule import precision
 from inferno.schedule.tiles.tiling import Tiling, tile_contraction
 from inferno.symbolic import Int, Size, Symbol, bounds, ceildiv, hint, product
-from inferno.target import Target
+from inferno.target import Target, clusters_at_once
 
 GENERATORS = ("wgmma", "mma", "vectors", "bf16x6", "presplit", "direct_bf16x6", "simt", "im2col")
 """Those whose kernels are merged; of products from registers another one is made."""

@@ -15,7 +15,7 @@ from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func, isolated_copy, walk
 from inferno.passes.contraction import pads_convolutions
 from inferno.passes.programs import takes_unmeasured
-from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, clusters_at_once, fastest, tensor_bytes
+from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, fastest, tensor_bytes
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.matmul.contraction import Contraction, Group
 from inferno.schedule.matmul.parser import parse_contraction
@@ -29,7 +29,7 @@ from inferno.schedule.tiles.shared_tiles import shares
 from inferno.schedule.tiles.tiling import Tiling, tile_contraction
 from inferno.settings import settings
 from inferno.symbolic import hint, product
-from inferno.target import Target
+from inferno.target import Target, clusters_at_once
 
 # For up to 64 features, with the shares of the tensor core's rate that are guessed.
 _TALL = ((Wgmma(256, 64, 5, 2), 0.93), (Wgmma(256, 32, 5, 2), 0.75), (Wgmma(128, 32, 8, 2), 0.7))

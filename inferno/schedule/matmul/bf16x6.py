@@ -16,7 +16,7 @@ from typing import ClassVar
 from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import MEMORY_RATE, At, clusters_at_once, fastest, moved_bytes
+from inferno.schedule.analysis.cost import MEMORY_RATE, At, fastest, moved_bytes
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul import simt
 from inferno.schedule.matmul.contraction import Contraction, Operand, oriented
@@ -25,7 +25,7 @@ from inferno.schedule.matmul.wgmma_schedule import Shared, precision, supported
 from inferno.schedule.tiles.result_parts import ROW
 from inferno.schedule.tiles.tiling import Source, Tiling, shortest_part, tile_contraction
 from inferno.symbolic import bounds, hint, is_multiple, product, reach
-from inferno.target import Target
+from inferno.target import Target, clusters_at_once
 
 DEPTH = 32
 """Terms of a step: 128 bytes of float32."""

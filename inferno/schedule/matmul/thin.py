@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, inf
 
-from inferno.schedule.analysis.cost import At, clusters_at_once
+from inferno.schedule.analysis.cost import At
 from inferno.schedule.matmul.wgmma_cost import LEAVES_HALF
 from inferno.schedule.matmul.wgmma_schedule import FEW, Wgmma, leaves_half
 from inferno.schedule.tiles.result_parts import ROW
 from inferno.schedule.tiles.shared_tiles import height
 from inferno.schedule.tiles.tiling import Tiling
 from inferno.symbolic import bounds, hint
-from inferno.target import Target
+from inferno.target import Target, clusters_at_once
 
 SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts copies needs about 200 clocks a slot (an estimate)
 _LEAST = 5  # slots of half of the shared memory, so that memory is kept busy (16x8192x28672, 224 columns: 115.8 us, with three slots 116.7)

@@ -7,7 +7,7 @@ from math import ceil
 
 from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func
-from inferno.schedule.analysis.cost import At, clusters_at_once
+from inferno.schedule.analysis.cost import At
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul.contraction import Contraction, oriented
 from inferno.schedule.matmul.parser import parse_contraction
@@ -25,7 +25,7 @@ from inferno.schedule.tiles.tile_ends import are_long
 from inferno.schedule.tiles.tiling import Tiling, tile_contraction
 from inferno.settings import settings
 from inferno.symbolic import hint
-from inferno.target import Target
+from inferno.target import Target, clusters_at_once
 
 # Tiles, and the share of the tensor core's rate that their inner loop reaches.  Fitted to 690 times of 97 matmuls on an H200, bf16, of
 # 72 to 8192 rows, [N, K] and [K, N] weights; the choice by them loses 1.4% to the best of what was timed.

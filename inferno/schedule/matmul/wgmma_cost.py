@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import ceil
 
 from inferno.element_sizes import bit_width, element_bytes
-from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, clusters_at_once, moved_bytes
+from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, moved_bytes
 from inferno.schedule.matmul.contraction import Contraction, Operand
 from inferno.schedule.matmul.short_sums import clocks_of_shared_rows, ends_beside, is_short
 from inferno.schedule.matmul.wgmma_schedule import Wgmma, has_few_rows, is_of_bytes, leaves_half
@@ -13,7 +13,7 @@ from inferno.schedule.tiles.shared_tiles import begins_inside_of_sectors, height
 from inferno.schedule.tiles.tile_ends import are_long, read_clocks, work_clocks
 from inferno.schedule.tiles.tiling import Tiling
 from inferno.symbolic import hint, product
-from inferno.target import Target
+from inferno.target import Target, clusters_at_once
 
 _START = 2.0  # microseconds of a kernel that does next to nothing (fitted to weights of 4096 x 4096 and 4096 x 11008: 10.6 and 24.4 us)
 # Bytes a clock that a multiprocessor gets from L2 (fitted like the tiles' shares), and of numbers of four bytes (on an H100, TF32, 2048^3 in 128x256 44.6 us,

@@ -8,7 +8,7 @@ from typing import ClassVar
 from inferno.element_sizes import bit_width, element_bytes
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_tf32
-from inferno.schedule.analysis.cost import At, clusters_at_once
+from inferno.schedule.analysis.cost import At
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul.contraction import Contraction
@@ -16,7 +16,7 @@ from inferno.schedule.tiles.result_parts import ROW
 from inferno.schedule.tiles.shared_tiles import height
 from inferno.schedule.tiles.tiling import Tiling, shortest_part
 from inferno.symbolic import Int, bounds, product, reach
-from inferno.target import Target
+from inferno.target import Target, clusters_at_once
 
 FEW = 64  # rows that are multiplied together, however few there are
 

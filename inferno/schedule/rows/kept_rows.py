@@ -5,13 +5,12 @@ from math import ceil
 
 from inferno.powers import next_power_of_two
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import clusters_at_once
 from inferno.schedule.rows.held_rows import RAGGED_BLOCK
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_lanes import leading
 from inferno.schedule.rows.row_maxima import online_sums
 from inferno.schedule.rows.row_schedule import PORTABLE, THREADS, Rows, narrowest
-from inferno.target import RESERVED_SHARED, Target
+from inferno.target import RESERVED_SHARED, Target, clusters_at_once
 
 KEPT_BLOCK, _SHARED = 66_000, 220_000  # bytes that a block keeps: three are on a multiprocessor at once; and that it can keep
 # Where only totals are written and sums can be taken with the largest point: bytes of a row from which that is done, and rows, of which fewer are

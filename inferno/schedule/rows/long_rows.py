@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import ceil
 
-from inferno.schedule.analysis.cost import clusters_at_once
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_schedule import Rows, most_bits, most_blocks, moved_bytes, narrowest
 from inferno.schedule.rows.row_work import arithmetic
-from inferno.target import Target
+from inferno.target import Target, clusters_at_once
 
 _LENGTHS = 1 << 15, 1 << 18  # points of a row that was timed, about
 # Bytes of one tensor's rows in registers, beyond which what else is known of these holds (softmax of 2048x65536 in float32 281 us by four blocks, by eight

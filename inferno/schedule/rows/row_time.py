@@ -4,13 +4,12 @@ from math import ceil
 
 from inferno.element_sizes import element_bytes
 from inferno.mlir import ir
-from inferno.schedule.analysis.cost import clusters_at_once
 from inferno.schedule.rows.gathered_results import written_apart
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_maxima import online_sums
 from inferno.schedule.rows.row_schedule import Rows, moved_bytes, narrowest, row_bytes
 from inferno.schedule.rows.row_work import arithmetic
-from inferno.target import SECTOR, Target
+from inferno.target import SECTOR, Target, clusters_at_once
 
 # Bytes a microsecond: of a multiprocessor, of a GPU's memory for each of its multiprocessors, and of its L2 cache.
 _ONE, _SHARE, _CACHE = 6e4, 3e4, 5.5e6
