@@ -1,6 +1,7 @@
 """Calls of a program whose sizes vary, with functions of ours in the driver's place: what is launched, results, and what is checked."""
 
 import contextlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -30,7 +31,7 @@ def made(request, monkeypatch):
     monkeypatch.setattr(cuda, "address", addresses.get)
     monkeypatch.setattr(cuda, "describe", str)
     monkeypatch.setattr(cuda, "current_context", lambda: 7)
-    monkeypatch.setattr(cuda, "multiprocessors", lambda device: (132, 228 << 10, 227 << 10))
+    monkeypatch.setattr(sized_executable, "spread_blocks", lambda plan, modules, index: replace(plan, steps=(replace(plan.steps[0], shared=64 * N),)))
     monkeypatch.setattr(sized_executable, "functions_of", lambda plan, modules, index: [1])
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(synchronize=lambda: None))
@@ -64,7 +65,7 @@ def test_launches_and_results(made, signature):
         del driver.launches[count:]
         result = call(x, kept)
         assert isinstance(result, torch.Tensor) and result.shape == (2 * rows, 2) and result.is_contiguous() and kept._version >= version + 1
-        expected = [(1, (-(-rows // 4), 1, 1, 128, 1, 1, 0), 0x57)] if rows else []
+        expected = [(1, (-(-rows // 4), 1, 1, 128, 1, 1, 64 * rows), 0x57)] if rows else []
         assert [launch[:3] for launch in driver.launches[count:]] == expected
         for *_, values in driver.launches[count:]:
             assert values[:3] == [x.data_ptr(), result.data_ptr(), kept.data_ptr()] and values[4] == rows

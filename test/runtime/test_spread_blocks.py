@@ -6,8 +6,8 @@ import pytest
 
 from inferno.runtime.launch import driver
 from inferno.runtime.launch.spread_blocks import Multiprocessors, spread_blocks
-from inferno.runtime.plan.plan import Launch, LibraryCall, Plan
-from inferno.symbolic import Symbol, size_of
+from inferno.runtime.plan.plan import Launch, LibraryCall, Plan, at_sizes
+from inferno.symbolic import Symbol, reach, size_of
 from inferno.target import RESERVED_SHARED
 
 H200 = Multiprocessors(132, 228 << 10, 227 << 10)
@@ -17,8 +17,7 @@ LAUNCH = Launch("k::k", (100, 1, 1), (256, 1, 1), (1, 1, 1), 0, ())
 @pytest.mark.parametrize("static", [0, 9000, 48 << 10])
 @pytest.mark.parametrize("blocks", [4, 80, 132, 133, 300, 528])
 def test_no_more_on_a_multiprocessor_than_have_to_be(blocks, static):
-    each = H200.sharing(blocks, 1)
-    assert each == -(-blocks // H200.count)
+    each = -(-blocks // H200.at_once(1))
     block = H200.apart(each, static) + static + RESERVED_SHARED
     assert each * block <= H200.shared < (each + 1) * block
 
@@ -45,7 +44,7 @@ def spread(*steps):
 def test_crowded(resident, grid):
     step = replace(LAUNCH, grid=grid)
     call = LibraryCall("matmul", {}, ())
-    assert spread(step, call) == (replace(step, shared=H200.apart(H200.sharing(grid[0] * grid[1] * grid[2], 1), 1000)), call)
+    assert spread(step, call) == (replace(step, shared=H200.apart(-(-grid[0] * grid[1] * grid[2] // 132), 1000)), call)
 
 
 @pytest.mark.parametrize("cluster, blocks, each", [(2, 132, 1), (2, 134, 2), (8, 120, 1), (8, 128, 2), (16, 112, 1)])
@@ -59,6 +58,7 @@ def test_clusters(resident, cluster, blocks, each):
     replace(LAUNCH, grid=(15, 1, 1)),  # few
     replace(LAUNCH, grid=(529, 1, 1)),  # many
     replace(LAUNCH, grid=(size_of(Symbol("n", 2, 9, 4)), 1, 1)),
+    replace(LAUNCH, grid=(size_of(Symbol("n", 600, 4000, 800)), 1, 1)),
     replace(LAUNCH, grid=(532, 1, 1), cluster=(4, 1, 1)),
     replace(LAUNCH, cooperative=True),
     replace(LAUNCH, shared=200 << 10),  # which keeps them apart already
@@ -70,3 +70,18 @@ def test_as_they_were(resident, step):
 def test_no_more_fit_in_any_case(resident):
     resident["k"] = 1000, 1
     assert spread(LAUNCH) == (LAUNCH,)
+
+
+def test_few_multiprocessors(resident, monkeypatch):
+    monkeypatch.setattr(driver, "multiprocessors", lambda device: (14, 228 << 10, 227 << 10))
+    assert spread(LAUNCH) == (LAUNCH,)
+
+
+@pytest.mark.parametrize("blocks", [1, 15, 16, 131, 132, 133, 264, 265, 395, 397, 528, 529, 100000])
+@pytest.mark.parametrize("room", [1, 3, 8])
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_a_number_that_varies_is_spread_as_it_is(resident, blocks, room, cluster):
+    resident["k"] = 1000, room
+    step = replace(LAUNCH, shared=500, grid=(size_of(Symbol("n", 1, 1 << 20, 4)), 1, 1), cluster=(cluster, 1, 1))
+    (varying,), (known,) = spread(step), spread(replace(step, grid=(blocks, 1, 1)))
+    assert at_sizes(varying, {"n": blocks}) == known and known.shared <= reach(varying.shared) <= H200.most

@@ -5,14 +5,14 @@ have none.  Shared memory that a block asks for, and does not use, keeps more of
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from inferno.runtime.launch import driver
 from inferno.runtime.plan.plan import Launch, Plan
-from inferno.symbolic import ceildiv
+from inferno.symbolic import Int, bounds, maximum, minimum, product, reach
 from inferno.target import CLUSTERS, RESERVED_SHARED, clusters_at_once
 
 log = logging.getLogger(__name__)
@@ -32,9 +32,9 @@ class Multiprocessors:
     shared: int
     most: int
 
-    def sharing(self, blocks: int, cluster: int) -> int:
-        """How many of so many blocks, in clusters of ``cluster``, have to share one of them for all to run at once."""
-        return ceildiv(blocks // cluster, max(1, clusters_at_once(cluster, self.count)))
+    def at_once(self, cluster: int) -> int:
+        """Blocks that run at once, in clusters of ``cluster``, if none shares a multiprocessor with another one."""
+        return cluster * max(1, clusters_at_once(cluster, self.count))
 
     def apart(self, each: int, static: int) -> int:
         """Bytes of dynamic shared memory that keep more blocks than ``each`` off one, beside ``static`` bytes that a block has in any case."""
@@ -48,14 +48,23 @@ def spread_blocks(plan: Plan, modules: Mapping[str, Any], device: int) -> Plan:
 
 
 def _spread(step: Launch, machine: Multiprocessors, modules: Mapping[str, Any]) -> Launch:
-    if step.cooperative or not all(isinstance(g, int) for g in step.grid):
-        return step
-    blocks, cluster = prod(step.grid), prod(step.cluster)
-    if blocks < _FEWEST or cluster not in CLUSTERS or (each := machine.sharing(blocks, cluster)) > _MOST:
+    blocks, cluster = product(step.grid), prod(step.cluster)
+    at_once = machine.at_once(cluster) if cluster in CLUSTERS else 0
+    if step.cooperative or at_once < _FEWEST or not isinstance(step.shared, int) or reach(blocks) < _FEWEST or bounds(blocks)[0] > _MOST * at_once:
         return step
     module, name = step.kernel.split("::")
     static, resident = driver.occupancy(modules[module], name, prod(step.block), step.shared)
-    if resident <= each or (wanted := machine.apart(each, static)) <= step.shared:
-        return step
-    log.debug("%s: %d bytes of shared memory keep %d of its %d blocks off each other", step.kernel, wanted, resident, blocks)
-    return replace(step, shared=wanted)
+    wanted = [max(step.shared, machine.apart(each, static)) for each in range(1, min(_MOST + 1, resident))]
+    shared = _by_blocks(blocks, at_once, wanted, step.shared)
+    if shared != step.shared:
+        log.debug("%s: %s bytes of shared memory keep %d of its %s blocks off each other", step.kernel, shared, resident, blocks)
+    return replace(step, shared=shared)
+
+
+def _by_blocks(blocks: Int, at_once: int, wanted: Sequence[int], usual: int) -> Int:
+    """Of ``wanted`` by how many blocks have to share a multiprocessor, one at first; the usual where they are few, or more have to than there are numbers."""
+    shared, before = usual, usual
+    for least, bytes_ in zip((_FEWEST, *(at_once * (i + 1) + 1 for i in range(len(wanted)))), (*wanted, usual)):
+        from_here_on = maximum(0, minimum(1, blocks - (least - 1)))
+        shared, before = shared + (bytes_ - before) * from_here_on, bytes_
+    return shared

@@ -9,6 +9,7 @@ from inferno.library_matmul import FUNCTION
 from inferno.runtime.launch import driver
 from inferno.runtime.launch.cublaslt import MatmulCall, cublaslt, describe
 from inferno.runtime.plan.plan import Launch, LibraryCall, Plan
+from inferno.symbolic import reach
 
 
 def functions_of(plan: Plan, modules: Mapping[str, Any], device: int) -> list[int | MatmulCall]:
@@ -18,7 +19,7 @@ def functions_of(plan: Plan, modules: Mapping[str, Any], device: int) -> list[in
     shared: dict[str, int] = {}  # the most that a kernel asks for in any of its launches
     for step in plan.steps:
         if isinstance(step, Launch):
-            shared[step.kernel] = max(step.shared, shared.get(step.kernel, 0))
+            shared[step.kernel] = max(reach(step.shared), shared.get(step.kernel, 0))
     for step in plan.steps:
         if isinstance(step, LibraryCall):
             if step.function != FUNCTION:

@@ -61,7 +61,7 @@ class Launch:
     grid: tuple[Int, Int, Int]
     block: tuple[int, int, int]
     cluster: tuple[int, int, int]
-    shared: int
+    shared: Int
     parameters: tuple[Buffer | TensorMap | PixelMap | Scalar, ...]
     source: tuple[str, ...] = ()
     copies: bool = False
