@@ -39,7 +39,7 @@ def test_right(name, dtype):
 
     found = check(SimulatedModel(MODELS[name], args, choose=choose), MODELS[name], args)
     assert found.right, str(found)
-    assert len(chosen) == 1 and chosen[0].vector == (4 if dtype == torch.float32 else 8) and isinstance(chosen[0], reductions.Reductions)
+    assert len(chosen) == 1 and chosen[0].vector > 1 and isinstance(chosen[0], reductions.Reductions)
 
 
 @pytest.mark.covering(most=1)
