@@ -54,6 +54,10 @@ def load(binary: bytes, name: str) -> Any:
 
 def function(module: Any, name: str, shared: int, cluster: int = 1) -> int:
     """The handle of a kernel, ready to be launched with ``shared`` bytes of dynamic shared memory and clusters of ``cluster`` blocks."""
+    return int(_function(module, name, shared, cluster))
+
+
+def _function(module: Any, name: str, shared: int, cluster: int = 1) -> Any:
     driver = _bindings()
     handle = check(driver.cuModuleGetFunction(module, name.encode()), f"finding kernel {name}")
     if shared:  # beyond 48 KB, static shared memory counted in, it must be asked for
@@ -62,14 +66,13 @@ def function(module: Any, name: str, shared: int, cluster: int = 1) -> int:
     if cluster > _PORTABLE:
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
         check(driver.cuFuncSetAttribute(handle, attribute, 1), f"giving kernel {name} clusters of {cluster} blocks")
-    return int(handle)
+    return handle
 
 
 def occupancy(module: Any, name: str, threads: int, shared: int) -> tuple[int, int]:
     """Bytes of static shared memory of a kernel, and how many blocks of so many threads, with so many bytes of dynamic shared memory, a multiprocessor has
     room for."""
-    driver = _bindings()
-    handle = check(driver.cuModuleGetFunction(module, name.encode()), f"finding kernel {name}")
+    driver, handle = _bindings(), _function(module, name, shared)  # which lets it have so many: of more than it may have the driver would say that none fits
     static = check(driver.cuFuncGetAttribute(driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, handle), f"asking for kernel {name}'s memory")
     resident = check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(handle, threads, shared), f"asking for kernel {name}'s blocks")
     return int(static), int(resident)
