@@ -279,12 +279,14 @@ def _sums_side_by_side(c: ReductionKernel, vector: int, most: int, long: bool, n
 
 
 def _spanning(s: Reductions, c: ReductionKernel, target: Target) -> Reductions:
-    """With threads side by side that go on where neighbours end, as long as a block of these has few: sums of 8 terms of 64x56 rows of 56 columns had 32."""
-    while True:
+    """With threads side by side that go on where neighbours end, as long as a block of these has few: sums of 8 terms of 64x56 rows of 56 columns had 32.  Of
+    neighbours that are less than a sector those along the sums read the rest of it."""
+    while c.inner * c.bytes >= SECTOR:
         more = replace(s, across=2 * max(s.across, next_power_of_two(ceil(c.inner / s.vector))))
         if more.threads > _THREADS or not more.spans(c) or more.tiles(c) < target.multiprocessors:
             return s
         s = more
+    return s
 
 
 def _cut(s: Reductions, c: ReductionKernel, long: bool, target: Target) -> Reductions:
