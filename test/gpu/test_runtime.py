@@ -109,3 +109,13 @@ def test_memory_is_given_back(compiled):
         for _ in range(20):
             compiled(x)
         assert torch.cuda.memory_allocated() <= before
+
+
+def test_blocks_that_begin_early_are_kept_apart():
+    x = torch.randn(65536, 16, device="cuda", dtype=torch.bfloat16)
+    compiled = inferno.compile(lambda x: x - x.mean(0), (x,))
+    steps = [s for s in compiled._executable.plan.steps if 16 <= s.grid[0] <= 132]
+    assert steps and all(s.shared > 100 << 10 for s in steps)
+    with torch.no_grad():
+        wanted = x.double() - x.double().mean(0)
+        torch.testing.assert_close(compiled(x).double(), wanted, atol=2e-2, rtol=1e-2)
