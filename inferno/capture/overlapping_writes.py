@@ -16,7 +16,7 @@ from torch.fx.node import map_arg
 
 from inferno.capture.own_data import writes
 
-_SETITEM = "setitem", "__setitem__", "put_at"
+_SETITEM = "setitem", "__setitem__", "put_at", "put_item"
 
 
 def overlapping_write(graph: Graph) -> tuple[Node, str] | None:
