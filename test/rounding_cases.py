@@ -28,3 +28,12 @@ COMPARED = {
     "how many": lambda x, r, m: (x * r == m).sum(0),
     "shares": lambda x, r, m: (x * r == m) / (x * r == m).sum(0),
 }
+# Of several elements that rounding makes equal the first is the greatest.
+PLACED = {
+    "greatest of a row": lambda x: (x + 500).argmax(1),
+    "least of a column": lambda x: (x + 500).argmin(0),
+    "greatest and its place": lambda x: torch.max(x + 500, 1),
+    "least and its place": lambda x: torch.min(500 - x, 0),
+    "of all": lambda x: (x + 500).argmax(),
+    "of what is chosen": lambda x: torch.where(x > 0, x + 500, 0).argmax(1),
+}

@@ -38,12 +38,13 @@ _TYPES: dict[Any, str] = {  # by packets: what their first tensor may be
 }
 _LOSSES = (aten.nll_loss_forward, aten.nll_loss2d_forward)
 _ADDS = (aten.index_add,)
+_MEANS = (aten.scatter_reduce, aten.index_reduce)  # where they are means, for which eager divides by numbers of elements
 
 
 def may_raise(target: Any) -> bool:
     """Whether there are arguments for which ``error`` gives a reason."""
     packet = getattr(target, "overloadpacket", None)
-    return target in _NUMBERS or target in _OF_INTEGERS or packet in _TYPES or packet in (*_LOSSES, *_ADDS)
+    return target in _NUMBERS or target in _OF_INTEGERS or packet in _TYPES or packet in (*_LOSSES, *_ADDS, *_MEANS)
 
 
 def error(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
@@ -58,6 +59,8 @@ def error(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | 
     if packet in _ADDS:
         source = _tensor(args[3])
         return "what is added has other dimensions" if None not in (first, source) and first.dim() != source.dim() else None
+    if packet in _MEANS and first is not None and first.dtype == torch.bool and "mean" in (*args[4:5], kwargs.get("reduce")):
+        return _NO_BOOLEANS
     if packet in _TYPES and first is not None:
         wrong = first.dtype == torch.bool if _TYPES[packet] is _NO_BOOLEANS else not (first.dtype.is_floating_point or first.dtype.is_complex)
         if wrong:

@@ -15,7 +15,7 @@ from inferno.capture import flex_attention, scored_attention, trained_attention
 from inferno.capture.decompositions import table
 from inferno.capture.draws import draw_seeds, seed_of
 from inferno.capture.expand_scans import SCAN, expand_scans
-from inferno.capture.nodes import is_of_vmap
+from inferno.capture.nodes import argument, is_of_vmap
 from inferno.capture.refusal import CHECKS
 from inferno.capture.replace_operation import expand, varies
 from inferno.errors import CompileError
@@ -43,7 +43,7 @@ def expand_attention(module: GraphModule) -> None:
 
 def _draw_together(graph: Graph, nodes: list[Node]) -> None:
     """Let the seeds of all attention with dropout be drawn at once: none depends on anything."""
-    given = [dict(zip((a.name for a in n.target._schema.arguments), n.args)).get("seed", n.kwargs.get("seed")) for n in nodes]
+    given = [argument(n, "seed") for n in nodes]
     given = list(dict.fromkeys(seed_of(n) for n in given if isinstance(n, Node)))
     seeds = [n for n in given if n.target is torch.ops.aten.randint.default]
     for node in given:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from inferno.capture.nodes import call_beside
+from inferno.capture.nodes import argument, call_beside
 
 aten = torch.ops.aten
 _INF = float("inf")
@@ -105,14 +105,6 @@ def reduces_rows(node: Node) -> bool:
     if (node.target in _SPREADS and x.is_complex()) or (node.target is aten.logsumexp.default and not x.is_floating_point()):
         return False
     return (node.target in SUMS or node.target in _FILLS or node.target in _SPREADS) and 0 in _dims(node)
-
-
-def argument(node: Node, name: str) -> Any:
-    """An argument by its name, or the value that it has where none is given."""
-    for i, each in enumerate(node.target._schema.arguments):
-        if each.name == name:
-            return node.args[i] if i < len(node.args) else node.kwargs.get(name, each.default_value)
-    return None
 
 
 def _dims(node: Node) -> list[int]:

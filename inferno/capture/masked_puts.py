@@ -13,7 +13,7 @@ from inferno.capture.decompositions.masks import index_put
 from inferno.capture.scalar_places import put_at
 
 
-def put(x: Tensor, key: Any, value: Any) -> Any:
+def put_item(x: Tensor, key: Any, value: Any) -> Any:
     """``x[key] = value`` at a place that a tensor says, or at those of a mask: None, when it is written; NotImplemented for other keys."""
     found = put_at(x, key, value)
     return _put_masked(x, key, value) if found is NotImplemented else found

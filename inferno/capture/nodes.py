@@ -76,6 +76,14 @@ def computes_points(target: Any) -> bool:
     return target in _POINTWISE or torch.Tag.pointwise in target.tags
 
 
+def argument(node: torch.fx.Node, name: str) -> Any:
+    """An argument by its name, or the value that it has where none is given; None where the operation has no such argument."""
+    for i, each in enumerate(node.target._schema.arguments):
+        if each.name == name:
+            return node.args[i] if i < len(node.args) else node.kwargs.get(name, each.default_value)
+    return None
+
+
 def value_bytes(node: torch.fx.Node) -> int:
     """The bytes of all tensors that a node gives, in the example."""
     values = torch.utils._pytree.tree_leaves(node.meta.get("val"))

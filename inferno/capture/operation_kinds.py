@@ -16,6 +16,7 @@ from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._pytree import tree_leaves
 
+from inferno.capture.nodes import argument
 from inferno.capture.orders import expression
 from inferno.capture.refusal import CHECKS
 from inferno.capture.size_nodes import VARYING, is_number
@@ -83,8 +84,7 @@ _TRAINING = ("training", "use_input_stats")
 
 def _counts(node: Node) -> bool:
     """Whether an operation changes running statistics."""
-    given = {a.name: node.kwargs.get(a.name, node.args[i] if i < len(node.args) else None) for i, a in enumerate(node.target._schema.arguments)}
-    return given.get("running_mean") is not None and any(given.get(name) for name in _TRAINING)
+    return argument(node, "running_mean") is not None and any(argument(node, name) for name in _TRAINING)
 
 
 def is_plain(value: Any) -> bool:

@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
+from inferno.capture.nodes import argument
 from inferno.capture.own_data import writes
 
-_SETITEM = "setitem", "__setitem__", "put_at"
+_SETITEM = "setitem", "__setitem__", "put_at", "put_item"
 
 
 def overlapping_write(graph: Graph) -> tuple[Node, str] | None:
@@ -48,8 +49,7 @@ def written(node: Node) -> Iterator[Node]:
         return
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
-        given = {a.name: node.kwargs.get(a.name, node.args[i] if i < len(node.args) else None) for i, a in enumerate(target._schema.arguments)}
-        found = [given[a.name] for a in target._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+        found = [argument(node, a.name) for a in target._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     else:
         name = target if node.op == "call_method" else getattr(target, "__name__", "")
         found = [node.kwargs.get("out")]

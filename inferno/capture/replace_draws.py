@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from inferno.capture.draws import Generator, draw_states, philox
-from inferno.capture.nodes import value_meta
+from inferno.capture.nodes import argument, value_meta
 from inferno.capture.orders import dense_order, inverse
 from inferno.capture.partition import effect
 from inferno.philox import Draw, threads_of
@@ -128,9 +128,8 @@ def _bernoulli(node: Node, value: Tensor, generator: Generator) -> _Drawn | None
 
 
 def _integers(node: Node, value: Tensor, generator: Generator) -> _Drawn | None:
-    names = [a.name for a in node.target._schema.arguments]
-    given = dict(zip(names, node.args)) | node.kwargs
-    low, high = given.get("low", 0), given["high"]
+    low, high = argument(node, "low"), argument(node, "high")
+    low = 0 if low is None else low  # of those that have none
     if value.dtype not in (torch.int64, torch.int32) or type(low) is not int or type(high) is not int or not 0 < high - low < _WIDEST_SPAN:
         return None
     return _plain(value, generator, "integer", lambda w, n: (w.cast(n, value.dtype),), high - low, low)

@@ -22,6 +22,7 @@ from torch.utils._sympy.functions import (
 from torch.utils._sympy.printers import PythonPrinter
 
 from inferno.capture.equal_sizes import equations, is_product, solutions
+from inferno.capture.nodes import argument
 from inferno.capture.residues import residue
 from inferno.errors import UnsupportedOperation
 from inferno.size_forms import as_python, build, substitute
@@ -203,15 +204,14 @@ def _needed_sizes(node: torch.fx.Node) -> list[tuple[Any, int]]:
     target = node.target
     if target not in _TAKE_ELEMENTS or not isinstance(x := node.args[0].meta.get("val"), torch.Tensor) or not x.dim():
         return []
-    given = dict(zip((a.name for a in target._schema.arguments), node.args))
     if target in (_aten.slice.Tensor, _aten.slice_scatter.default):
-        ends = [abs(n) for n in (given.get("start"), given.get("end")) if isinstance(n, int)]
-        return [(x.shape[given.get("dim", 0)], max((n for n in ends if n <= _TRACED), default=0))]
+        ends = [abs(n) for n in (argument(node, "start"), argument(node, "end")) if isinstance(n, int)]
+        return [(x.shape[argument(node, "dim")], max((n for n in ends if n <= _TRACED), default=0))]
     if target in (_aten.select.int, _aten.select_scatter.default):
-        return [(x.shape[given["dim"]], n + 1 if n >= 0 else -n)] if isinstance(n := given["index"], int) else []
+        return [(x.shape[argument(node, "dim")], n + 1 if n >= 0 else -n)] if isinstance(n := argument(node, "index"), int) else []
     if target in (_aten.topk.default, _aten.kthvalue.default):
-        return [(x.shape[given.get("dim", -1)], k)] if isinstance(k := given["k"], int) else []
-    dims = given.get("dim")
+        return [(x.shape[argument(node, "dim")], k)] if isinstance(k := argument(node, "k"), int) else []
+    dims = argument(node, "dim")
     dims = [dims] if isinstance(dims, int) else dims or range(x.dim())
     return [(x.shape[d], 1) for d in dims]
 

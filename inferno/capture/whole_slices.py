@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from inferno.capture.nodes import argument
 from inferno.capture.orders import expression
 
 aten = torch.ops.aten
@@ -60,12 +61,11 @@ def _same(node: Node) -> Node | None:
 def _place(node: Node) -> tuple[Any, ...]:
     """Where a slice is, or a write to one: dimension, begin, end and step; the dimension and the number of one that is selected."""
     write = node.target in _PARTS
-    given = {a.name: v for a, v in zip(node.target._schema.arguments, node.args)}
-    dim = given.get("dim", 0) % node.args[0].meta["val"].dim()
+    dim = argument(node, "dim") % node.args[0].meta["val"].dim()
     if (_PARTS[node.target] if write else node.target) is aten.select.int:
-        return dim, _number(given["index"])
-    begin, end = given.get("start"), given.get("end")
-    return dim, 0 if begin is None else _number(begin), _END if end is None else _number(end), _number(given.get("step", 1))
+        return dim, _number(argument(node, "index"))
+    begin, end = argument(node, "start"), argument(node, "end")
+    return dim, 0 if begin is None else _number(begin), _END if end is None else _number(end), _number(argument(node, "step"))
 
 
 def _number(given: int | Node) -> Any:

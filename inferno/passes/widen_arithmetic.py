@@ -6,6 +6,7 @@ only add error, and the hardware has no bf16 arithmetic worth the name.  Integer
 What says ``inferno.rounds`` is rounded all the same: a cast that the program asks for, and a value that several read, each of which
 would have it with other bits otherwise: no column's greatest number would be equal to any of its elements.  So is what a comparison with
 another value reads, which may have come from memory: of a number that was kept and is computed again only the rounded one is equal to it.
+And so is what the place of a greatest number is found of, as it is the first of several that rounding makes equal.
 """
 
 from inferno.mlir import arith, ir, is_read, owner, terminator, users, walk
@@ -14,6 +15,7 @@ from inferno.passes.contraction import is_sum_of_products
 ROUNDS = "inferno.rounds"
 _MOVES = ("arith.constant", "arith.bitcast", "arith.extf", "tensor.extract")
 _EQUALITIES = {arith.CmpFPredicate.OEQ, arith.CmpFPredicate.UEQ, arith.CmpFPredicate.ONE, arith.CmpFPredicate.UNE}
+_LOGIC = ("arith.ori", "arith.andi", "arith.xori", "arith.select")
 _SKIP = {"arith.constant", "arith.bitcast", "arith.truncf", "arith.extf", "linalg.yield", "tensor.extract", "arith.select"}
 
 
@@ -45,6 +47,8 @@ def _tells_apart(op: ir.Operation) -> bool:
     """Whether it compares two values, and not to find the greater of them; with a constant, whether they are equal."""
     if op.name != "arith.cmpf":
         return False
+    if _finds_place(op):
+        return True
     operands, predicate = [_unrounded(v) for v in op.operands], arith.CmpFPredicate(ir.IntegerAttr(op.attributes["predicate"]).value)
     body = op.block.owner
     if operands[0] == operands[1] or (body.name == "linalg.generic" and any(_is_total(v, body) for v in operands)):
@@ -52,6 +56,34 @@ def _tells_apart(op: ir.Operation) -> bool:
     if predicate not in _EQUALITIES and any((made := owner(v)) is not None and made.name == "arith.constant" for v in operands):
         return False
     return not all(u.name == "arith.select" and {_unrounded(v) for v in list(u.operands)[1:]} == set(operands) for u in users(op.results[0]))
+
+
+def _finds_place(op: ir.Operation) -> bool:
+    """Whether by its comparison with what a reduction has so far a whole number is chosen, as argmax chooses a place."""
+    body = op.block.owner
+    if op.name != "arith.cmpf" or body.name != "linalg.generic" or not any(_is_total(_unrounded(v), body) for v in op.operands):
+        return False
+    todo, seen = [op], {op}
+    while todo:
+        for user in users(todo.pop().results[0]):
+            if user.name == "arith.select" and isinstance(user.results[0].type, (ir.IntegerType, ir.IndexType)):
+                return True
+            if user.name in _LOGIC and user not in seen:
+                seen.add(user)
+                todo.append(user)
+    return False
+
+
+def _mark_placed(generic: ir.Operation) -> None:
+    """Let numbers whose places are found be rounded for all that reads them: the greatest of them has to be one of them."""
+    for op in walk(generic, "arith.cmpf"):
+        if not _finds_place(op):
+            continue
+        for value in op.operands:
+            made = owner(value)
+            made = owner(made.operands[0]) if made is not None and made.name == "arith.extf" else made
+            if made is not None and made.name not in _MOVES and _is_narrow(made.results[0].type):
+                made.attributes[ROUNDS] = ir.UnitAttr.get()
 
 
 def _unrounded(value: ir.Value) -> ir.Value:
@@ -72,6 +104,7 @@ def _is_narrow(type_: ir.Type) -> bool:
 
 
 def _widen(generic: ir.Operation) -> None:
+    _mark_placed(generic)
     for op in walk(generic):
         floats = [*(v.type for v in op.operands), *(r.type for r in op.results)]
         if len(op.regions) or not any(_is_narrow(t) for t in floats) or op.name in _SKIP - {"arith.select"}:
@@ -147,6 +180,7 @@ def _extend(wide: ir.Type, value: ir.Value) -> ir.Value:
 
 def drop_round_trips(generic: ir.Operation) -> None:
     """``extf(truncf(x))`` is x, unless it says that it rounds, and what nothing reads any more goes."""
+    _mark_placed(generic)
     for op in walk(generic, "arith.extf"):
         made = owner(op.operands[0])
         if made is None or made.name != "arith.truncf" or ROUNDS in made.attributes:

@@ -231,6 +231,21 @@ def test_segments(reduce):
     check(aten.segment_reduce.default, data.T.contiguous(), reduce, lengths=lengths.expand(3, -1).contiguous(), axis=1)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min"])
+def test_gradients_of_segments(reduce, dtype):
+    data, grad = whole(9, 3, high=4).to(dtype), normal(5, 3).to(dtype)  # of which several are the greatest
+    data[3, 1] = nan
+    borders = {"lengths": torch.tensor([2, 0, 4, 1, 2])}, {"offsets": torch.tensor([0, 2, 2, 6, 7, 9])}, {"offsets": torch.tensor([1, 2, 2, 6, 7, 8])}
+    for each in borders:
+        for initial in (None, 2.0):
+            output = aten.segment_reduce.default(data, reduce, initial=initial, unsafe=True, **each)
+            check(aten._segment_reduce_backward.default, grad, output, data, reduce, initial=initial, **each)
+    turned, lengths = data.T.contiguous(), torch.tensor([[2, 0, 4, 1, 2], [9, 0, 0, 0, 0], [0, 1, 1, 1, 6]])
+    output = aten.segment_reduce.default(turned, reduce, lengths=lengths, axis=1)
+    check(aten._segment_reduce_backward.default, grad.T.contiguous(), output, turned, reduce, lengths=lengths, axis=1)
+
+
 @pytest.mark.parametrize("mode", [0, 1, 2])
 @pytest.mark.parametrize("options", [{}, {"padding_idx": 2}, {"include_last_offset": True}], ids=str)
 def test_bags_of_embeddings(mode, options):

@@ -86,6 +86,8 @@ TYPES = {
     "fraction": (lambda x: x.frac(), INTEGERS, "not implemented for 'Long'"),
     "pooling": (lambda x: F.avg_pool1d(x[None].int(), 2), INTEGERS, "not implemented for 'Int'"),
     "difference": (lambda x: 1 - x, BOOLEANS, "not supported"),
+    "mean at places": (lambda x: x.scatter_reduce(0, torch.tensor([[0, 1, 1]]), x, "mean"), BOOLEANS, "not implemented for 'Bool'"),
+    "mean of rows": (lambda x: x.index_reduce(0, torch.tensor([0, 1]), x, "mean"), BOOLEANS, "not implemented for 'Bool'"),
     "place": (lambda x: x.argmax(), BOOLEANS, "does not support bool"),
     "size": (lambda x: x.abs(), BOOLEANS, "not implemented for 'Bool'"),
     "product": (lambda x: x @ x.t(), BOOLEANS, "not implemented for 'Bool'"),

@@ -32,6 +32,8 @@ COMPUTED = {
     "fill": lambda x: ((y := x * 2).expand(3, 4).fill_(1), y),
     "zero": lambda x: ((y := x * 2).expand(3, 4).zero_(), y),
     "mask": lambda x: ((z := (y := x * 2).expand(3, 4)).masked_fill_(z > 0, 5.0), y),
+    "set a row": lambda x: (_set((y := torch.cat([x, x])).as_strided((3, 4), (2, 1)), 0, 5.0), y),
+    "set a column at a place": lambda x: (_set((y := torch.cat([x, x])).as_strided((3, 4), (2, 1)), (slice(None), torch.tensor(1)), 5.0), y),
     "row": lambda x: ((z := (y := x * 2).expand(3, 4))[0].add_(1), z, y),
     "in place": lambda x: F.hardtanh((x * 2).expand(3, 4).clone(), 0.0, 1.0, True),
     "strided": lambda x: ((y := torch.cat([x, x])).as_strided((3, 3), (1, 1)).add_(1), y),
@@ -70,6 +72,18 @@ def test_what_eager_computes(name):
     function = COMPUTED[name]
     for call in (torch.compile(function, backend="inferno"), inferno.compile(function, (X,))):
         torch.testing.assert_close(call(X.clone()), function(X.clone()), rtol=0, atol=0, check_stride=True)
+
+
+def test_what_is_set_of_an_argument():
+    """One write to elements that others of it share changes these, too."""
+    def function(x):
+        x[0] = 5.0
+        return x.sum(1)
+
+    for call in (torch.compile(function, backend="inferno"), inferno.compile(function, (torch.arange(20.0).as_strided((4, 5), (2, 1), 1),))):
+        mine, theirs = (torch.arange(20.0).as_strided((4, 5), (2, 1), 1) for _ in range(2))
+        assert torch.equal(call(mine), function(theirs)) and torch.equal(mine, theirs)
+        assert not any("<function" in str(f) for f in inferno.explain(call).fallbacks)
 
 
 @pytest.mark.covering

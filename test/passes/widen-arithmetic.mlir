@@ -1,6 +1,7 @@
 // RUN: inferno-opt %s --pass-pipeline='widen-arithmetic,func.func(cse)' | FileCheck %s
 
 #id = affine_map<(d0) -> (d0)>
+#none = affine_map<(d0) -> ()>
 
 /// A chain in bf16 is extended once and rounded once; the constant is exact.
 // CHECK-LABEL: func.func @chain
@@ -140,4 +141,40 @@ func.func @chosen(%x: tensor<8xbf16>, %m: tensor<8xbf16>, %e: tensor<8xbf16>) ->
     linalg.yield %t : bf16
   } -> tensor<8xbf16>
   return %0 : tensor<8xbf16>
+}
+
+/// The place of the greatest number is that of the first of those that are equal to it when rounded, of which the greatest is found, too.
+// CHECK-LABEL: func.func @placed
+// CHECK: %[[M:.*]] = arith.mulf
+// CHECK: %[[T:.*]] = arith.truncf %[[M]] {inferno.rounds} : f32 to bf16
+// CHECK: %[[R:.*]] = arith.extf %[[T]]
+// CHECK: arith.maximumf %[[R]]
+// CHECK: arith.cmpf ogt, %[[R]]
+func.func @placed(%x: tensor<8xbf16>, %m: tensor<bf16>, %p: tensor<i64>) -> (tensor<bf16>, tensor<i64>) {
+  %0:2 = linalg.generic {indexing_maps = [#id, #none, #none], iterator_types = ["reduction"]} ins(%x : tensor<8xbf16>) outs(%m, %p : tensor<bf16>, tensor<i64>) {
+  ^bb0(%a: bf16, %b: bf16, %q: i64):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %i : index to i64
+    %s = arith.mulf %a, %a : bf16
+    %g = arith.maximumf %s, %b : bf16
+    %c = arith.cmpf ogt, %s, %b : bf16
+    %d = arith.select %c, %j, %q : i64
+    linalg.yield %g, %d : bf16, i64
+  } -> (tensor<bf16>, tensor<i64>)
+  return %0#0, %0#1 : tensor<bf16>, tensor<i64>
+}
+
+/// A greatest number alone is rounded once.
+// CHECK-LABEL: func.func @greatest
+// CHECK: %[[M:.*]] = arith.mulf
+// CHECK-NOT: truncf
+// CHECK: arith.maximumf %[[M]]
+func.func @greatest(%x: tensor<8xbf16>, %m: tensor<bf16>) -> tensor<bf16> {
+  %0 = linalg.generic {indexing_maps = [#id, #none], iterator_types = ["reduction"]} ins(%x : tensor<8xbf16>) outs(%m : tensor<bf16>) {
+  ^bb0(%a: bf16, %b: bf16):
+    %s = arith.mulf %a, %a : bf16
+    %g = arith.maximumf %s, %b : bf16
+    linalg.yield %g : bf16
+  } -> tensor<bf16>
+  return %0 : tensor<bf16>
 }

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch import nn
-from rounding_cases import CASTS, COMPARED, SHARED
+from rounding_cases import CASTS, COMPARED, PLACED, SHARED
 
 import inferno
 
@@ -42,6 +42,16 @@ def test_what_is_compared_with_a_tensor(dtype):
     for name, f in COMPARED.items():
         tensors = (x, r, (x * r).amax(0))
         assert torch.equal(inferno.compile(f, tensors, fallback=False)(*tensors), f(*tensors)), name
+
+
+@pytest.mark.covering(most=1)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_places_of_the_greatest(dtype):
+    x = torch.randn(40, 70).to(dtype)
+    for name, f in PLACED.items():
+        ours, eager = inferno.compile(f, (x,), fallback=False)(x), f(x)
+        pairs = zip(ours, eager) if isinstance(ours, tuple) else [(ours, eager)]
+        assert all(torch.equal(*p) for p in pairs), name
 
 
 def test_what_is_compared_with_a_number_is_not_rounded():

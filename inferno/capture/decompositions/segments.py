@@ -17,11 +17,7 @@ def segment_reduce(
     """Row s is the reduction of segment s, ``initial`` where it is empty; every segment meets every row of ``data``."""
     if (lengths is None) == (offsets is None) or reduce not in _EMPTY or not data.is_floating_point():
         return NotImplemented
-    if offsets is None:
-        ends = lengths.cumsum(axis)
-        begins = ends - lengths
-    else:
-        begins, ends = offsets.narrow(axis, 0, offsets.shape[axis] - 1), offsets.narrow(axis, 1, offsets.shape[axis] - 1)
+    begins, ends = _borders(lengths, offsets, axis)
     number = torch.arange(data.shape[axis], device=data.device)
     inside = (number >= begins.unsqueeze(-1)) & (number < ends.unsqueeze(-1))
     inside = inside.reshape(*inside.shape, *(1,) * (data.dim() - axis - 1))
@@ -42,4 +38,40 @@ def segment_reduce(
     return found.to(data.dtype)
 
 
-TABLE = {aten.segment_reduce.default: segment_reduce}
+def segment_reduce_backward(
+    grad: Tensor, output: Tensor, data: Tensor, reduce: str, *, lengths: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0,
+    initial: float | None = None,
+) -> Tensor:
+    """Each row's share of its segment's gradient.  Elements that are all the greatest share one that is positive, as torch has it, and each has a negative one.
+    Of products it is left to torch: what the others' product is where one of them is 0 or no number takes a loop."""
+    if (lengths is None) == (offsets is None) or reduce not in _EMPTY or reduce == "prod" or not data.is_floating_point() or not grad.shape[axis]:
+        return NotImplemented
+    begins, ends = _borders(lengths, offsets, axis)
+    number = torch.arange(data.shape[axis], device=data.device)
+    segment = (number >= ends.unsqueeze(-1)).sum(axis)  # of each row; one that no segment has in it is of the last, or in front of the first
+    inside = (segment < grad.shape[axis]) & (number >= begins.narrow(axis, 0, 1))
+    segment = segment.clamp(max=grad.shape[axis] - 1)
+    after = (1,) * (data.dim() - axis - 1)
+    places = segment.reshape(*segment.shape, *after).expand(data.shape)
+    given = grad.gather(axis, places)
+    wide = given if data.dtype == torch.float64 else given.to(torch.float32)
+    if reduce == "mean":
+        size = (ends - begins).gather(axis, segment)
+        wide = wide / size.reshape(*size.shape, *after)
+    inside = inside.reshape(*inside.shape, *after)
+    if reduce in ("max", "min"):
+        inside = inside & ((data == output.gather(axis, places)) | data.isnan())
+        count = torch.zeros(grad.shape, dtype=wide.dtype, device=data.device).scatter_add(axis, places, inside.to(wide.dtype)).gather(axis, places)
+        wide = torch.where(wide > 0, wide / count, wide)
+    return torch.where(inside, wide, 0.0).to(data.dtype)
+
+
+def _borders(lengths: Tensor | None, offsets: Tensor | None, axis: int) -> tuple[Tensor, Tensor]:
+    """Where each segment begins and ends."""
+    if offsets is None:
+        ends = lengths.cumsum(axis)
+        return ends - lengths, ends
+    return offsets.narrow(axis, 0, offsets.shape[axis] - 1), offsets.narrow(axis, 1, offsets.shape[axis] - 1)
+
+
+TABLE = {aten.segment_reduce.default: segment_reduce, aten._segment_reduce_backward.default: segment_reduce_backward}

@@ -37,7 +37,7 @@ from inferno.capture.expand_scans import expand_scans
 from inferno.capture.functionalise import is_mutable
 from inferno.capture.gathered_sums import sum_gathered
 from inferno.capture.host_numbers import place_attributes
-from inferno.capture.masked_puts import put
+from inferno.capture.masked_puts import put_item
 from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
 from inferno.capture.overlapping_writes import overlapping_write, overlaps
 from inferno.capture.rematerialise import partition_training
@@ -407,7 +407,7 @@ _REPLACED = {
         (torch._C._nn.scaled_dot_product_attention, _attention), (torch.nn.functional.interpolate, interpolate),
         (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss), (torch.nn.functional.embedding_bag, even_bags),
         (torch._C._nn.pad, pad), *IDLE_DROPOUT.items(), (torch.logsumexp, wide_logsumexp), (torch.special.logsumexp, wide_logsumexp),
-        (torch._assert_async, with_message), (operator.setitem, put),
+        (torch._assert_async, with_message), (operator.setitem, put_item),
     )
 }
 _METHODS = {"logsumexp": torch.logsumexp}  # those that are replaced, as functions

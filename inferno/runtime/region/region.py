@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import torch
@@ -337,5 +337,5 @@ def fallback_of(node: Node, reason: str) -> Fallback:
     """What is said of an operation that runs in eager: its name, what it calls, its line in the model, and the reason."""
     where = user_line(node)
     called = node.args[1] if node.target is with_effects else node.target
-    target = called.__name__ if is_drawing(node) or is_philox(node) else str(called)
+    target = called.__name__ if is_drawing(node) or is_philox(node) or isinstance(called, FunctionType) else str(called)  # where a function lies says nothing
     return Fallback(operation_name(node), target, f"{where[0]}:{where[1]}" if where else "", reason)
