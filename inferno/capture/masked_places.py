@@ -17,7 +17,7 @@ from inferno.capture.overlapping_writes import memory, written
 aten = torch.ops.aten
 _COLUMNS = aten.where.default, aten.nonzero_numpy.default  # which give each dimension's places by themselves
 _PLACES = (*_COLUMNS, aten.nonzero.default, aten.argwhere.default)
-_TURNS = aten.t.default, aten.numpy_T.default, aten.mT.default, aten.transpose.int, aten.permute.default  # of a matrix that argwhere gives
+_TURNS = aten.t.default, aten.numpy_T.default, aten.mT.default  # of a matrix that argwhere gives
 _PICKS = aten.index.Tensor, aten.index_select.default
 _PUTS = aten.index_put_.default, aten.index_put.default
 _FILLS = aten.index_fill_.int_Scalar, aten.index_fill.int_Scalar
@@ -53,12 +53,19 @@ def _columns(places: Node, rank: int) -> tuple[dict[Node, int], list[Node]]:
         elif node.target is aten.unbind.int and (node.args[1] if len(node.args) > 1 else 0) % 2 == along:
             between.append(node)
             found.update((n, n.args[1]) for n in node.users)
-        elif along and node.target in _TURNS:
+        elif along and _turns(node):
             between.append(node)
             todo += node.users
         elif along and rank == 1 and _drops_last(node):
             found[node] = 0
     return found, between
+
+
+def _turns(node: Node) -> bool:
+    """Whether of a matrix it makes the transposed one."""
+    if node.target is aten.transpose.int:
+        return (node.args[1] - node.args[2]) % 2 == 1
+    return node.target in _TURNS or (node.target is aten.permute.default and node.args[1][0] % 2 == 1)
 
 
 def _drops_last(node: Node) -> bool:

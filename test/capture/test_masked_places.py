@@ -68,6 +68,9 @@ def test_places_that_are_not_all_of_a_mask():
         x[:, 1:][torch.where(x[:, 0] > 3)[0]] = 2
         y[torch.where(y[:4, 0, 0] > 0)] = 3  # of a larger tensor
         y[:, torch.where(x[0, :, 1] > 5)[0]] *= 2
+        matrix = (x[0, 0] > -100).nonzero()  # whose rows are no columns
+        y[0, 0, matrix.transpose(0, 0)[0]] = 4
+        x[0, 0, matrix.permute(0, 1)[2]] = 5
         return y[last.clamp(max=2), rows % 2], rows, x.index_select(-1, torch.where(y[0, 0] > 0)[0]).sum()
 
     right(model, fallback=True)

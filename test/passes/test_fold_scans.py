@@ -42,3 +42,15 @@ def test_numbers_that_wrap_around_or_are_rounded(dtype):
         return torch.full((2, 300), 3, dtype=dtype).cumsum(1, dtype=dtype) + x, (torch.full((40,), 0.1) * 3).cumsum(0)
 
     assert_right(model, (torch.zeros(300, dtype=dtype),))
+
+
+@pytest.mark.parametrize("count", [100, 500])
+def test_numbers_that_are_read_twice(count):
+    """Which takes no longer than there are operations."""
+    def model(x):
+        y = torch.ones(3, 4)
+        for _ in range(count):
+            y = y * 0.5 + y * 0.25
+        return y.cumsum(1) + x
+
+    assert_right(model, (torch.randn(4),))
