@@ -65,7 +65,7 @@ def changed(path: str, value):
     ("steps.0.surprise", 1, "unknown field 'surprise' of a Launch"),
     ("steps.0.grid", [1, 2], "plan.steps.grid: expected a list of 3, got a list of 2"),
     ("steps.0.grid", [1, 2, "x"], "got 'x'"),
-    ("steps.0.shared", True, "expected int, got True"),
+    ("steps.0.shared", True, "expected int or Size, got True"),
     ("steps.0.shared", 2**70, "expected int"),
     ("steps.0.parameters.0.buffer", None, "expected a Buffer, got None"),
     ("steps.1.options", [], "expected options by name"),
