@@ -185,7 +185,8 @@ class SymbolTable:
         if self.environment is None:
             return ()
         found = []
-        for expr in (*(g.expr for g in self.environment.guards), *asserted):
+        deferred = (a.expr for some in self.environment.deferred_runtime_asserts.values() for a in some)  # of which a decomposed graph has not all
+        for expr in (*(g.expr for g in self.environment.guards), *asserted, *deferred):
             expr = self.environment.simplify(expr) if _mentions_others(expr, self.values) else expr
             if isinstance(expr, (sympy.logic.boolalg.BooleanTrue, bool)) or _mentions_others(expr, self.values):
                 continue

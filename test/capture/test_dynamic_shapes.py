@@ -68,3 +68,16 @@ def test_what_is_full_of_a_float_of_sizes_and_what_is_compared_with_one():
         x = torch.randn(n)
         for found, expected in zip(fast(x), model(x), strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-7 if found.dtype == torch.float32 else 0, atol=0)
+
+
+def test_what_an_operation_assumes_where_a_condition_is_asserted():
+    """A height of 3 halves to a row, so that torch asserts what it else had to prove, also what becomes of a pooling: windows of one size."""
+    def model(x):
+        return nn.functional.interpolate(x, mode="area", scale_factor=(0.5, 3.0))
+
+    sizes = ({2: Dim("height", min=2, max=64), 3: Dim("width", min=2, max=64)},)
+    fast = inferno.compile(model, (torch.randn(2, 2, 8, 6),), dynamic_shapes=sizes, target="cpu")
+    with pytest.raises(inferno.InputError, match=r"captured for: \(s0 % \(s0 // 2\)\) == 0 must hold, where s0 is 9"):
+        fast(torch.randn(2, 2, 9, 14))
+    x = torch.randn(2, 2, 12, 5)
+    torch.testing.assert_close(fast(x), model(x))
