@@ -52,7 +52,7 @@ def _places(generic: ir.Operation, numbers: Sequence[ir.Value]) -> list[np.ndarr
     sizes, order = loop_sizes(generic), dims(maps(generic)[-1])
     count = prod(sizes)
     lanes = min(_LANES, count)
-    points = np.unravel_index(np.arange(lanes) + (count - lanes) // 2, [sizes[d] for d in order])
+    points = np.unravel_index(np.arange(lanes) + (count - lanes) // 2, [sizes[d] for d in order]) if order else ()  # one number has no loops
     loops = dict(zip(order, points))
     known: dict[ir.Value, np.ndarray | None] = {}
 

@@ -210,3 +210,29 @@ func.func @rounded(%a: tensor<6x8xf32>, %b: tensor<11x8xf32>, %o: tensor<6x6xbf1
   } -> tensor<6x6xbf16>
   return %y : tensor<6x6xbf16>
 }
+
+// -----
+
+// One number, which is made of two where it is gathered, has no loops.
+// CHECK-LABEL: func.func @of_one
+// CHECK-NOT: tensor.extract %
+// CHECK: linalg.generic {{.*}} iterator_types = []
+// CHECK: arith.mulf
+// CHECK: return
+#one = affine_map<(d0) -> (d0)>
+#number = affine_map<() -> ()>
+func.func @of_one(%a: tensor<1xf32>, %b: tensor<1xf32>, %o: tensor<f32>) -> tensor<f32> {
+  %zero = arith.constant 0 : index
+  %e = tensor.empty() : tensor<1xf32>
+  %p = linalg.generic {indexing_maps = [#one, #one, #one], iterator_types = ["parallel"]} ins(%a, %b : tensor<1xf32>, tensor<1xf32>) outs(%e : tensor<1xf32>) {
+  ^bb0(%i: f32, %j: f32, %s: f32):
+    %m = arith.mulf %i, %j : f32
+    linalg.yield %m : f32
+  } -> tensor<1xf32>
+  %y = linalg.generic {indexing_maps = [#number], iterator_types = []} outs(%o : tensor<f32>) {
+  ^bb0(%s: f32):
+    %x = tensor.extract %p[%zero] : tensor<1xf32>
+    linalg.yield %x : f32
+  } -> tensor<f32>
+  return %y : tensor<f32>
+}
