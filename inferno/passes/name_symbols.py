@@ -70,22 +70,19 @@ class _Resolver:
         self._values: dict[tuple[Int, str], ir.Value] = {}
 
     def run(self) -> None:
-        found = []
+        found = []  # each is replaced before those behind it are asked: of what is read twice there may be many ways to the same size
         for op in walk(self._main.operation):
             if len(op.results) != 1 or op.name == "arith.constant" or not isinstance(op.results[0].type, (ir.IndexType, ir.IntegerType)):
                 continue
             type_ = op.results[0].type
             if isinstance(type_, ir.IntegerType) and type_.width == 1:
-                decided = truth(op.results[0]) if op.name in ("arith.cmpi", "arith.andi", "arith.ori") else None
-                if decided is not None:
-                    found.append((op, decided))
-                continue
-            size = number(op.results[0])
+                size = truth(op.results[0]) if op.name in ("arith.cmpi", "arith.andi", "arith.ori") else None
+            else:
+                size = number(op.results[0])
             if size is not None:
-                found.append((op, size))
-        for op, size in found:
-            op.results[0].replace_all_uses_with(self._value(size, op.results[0].type))
-        for op, _ in reversed(found):
+                found.append(op)
+                op.results[0].replace_all_uses_with(self._value(size, type_))
+        for op in reversed(found):
             if not is_read(op.results[0]):
                 op.erase()
 

@@ -193,3 +193,16 @@ def test_one_window_that_is_large_enough_for_all():
         x = torch.randn(2, 3, n, n + 3)
         assert_close_to_float64(compiled(x), model, (x,))
     assert inferno.stats().segments == 1
+
+
+def test_sizes_that_others_are_made_of_twice():
+    """Each is asked once: 24 of them would be asked in millions of ways."""
+    def model(x):
+        for _ in range(24):
+            x = torch.cat([x, x])[::2]
+        return x.sin()
+
+    fast = inferno.compile(model, (torch.randn(8, 5),), dynamic_shapes=({0: Dim("n", min=2, max=64)},), target="cpu", fallback=False)
+    for n in (8, 13):
+        x = torch.randn(n, 5)
+        assert_close_to_float64(fast(x), model, (x,))
