@@ -94,12 +94,8 @@ class _Hoist:
         self.frozen = has_frozen(main)
 
     def run(self) -> None:
-        candidates: dict[ir.Value, None] = {}
-        for op in self.block.operations:
-            if not all(r in self.known for r in op.operation.results) or not len(op.operation.results):
-                for value in outside_values(op.operation):
-                    if value in self.known:
-                        self._consider(value, candidates)
+        needed = [op.operation for op in self.block.operations if not all(r in self.known for r in op.operation.results) or not len(op.operation.results)]
+        candidates = self._candidates([value for op in needed for value in outside_values(op) if value in self.known])
         # What costs time first, and of that what takes little memory.
         order = sorted(candidates, key=lambda v: (not self.known[v].is_costly, tensor_bytes(v)))
         chosen, left = [], ir.IntegerAttr(self.main.attributes[FREEZE]).value if self.frozen else _CONSTANTS
@@ -113,17 +109,22 @@ class _Hoist:
         if chosen and self.frozen:
             self.main.attributes[FREEZE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), left)
 
-    def _consider(self, value: ir.Value, candidates: dict[ir.Value, None]) -> None:
-        """Add ``value``, which a call needs, or what it is made of as far as that is worth it."""
-        known = self.known[value]
-        if value in candidates or known.is_free or not isinstance(value.type, ir.RankedTensorType):
-            return
-        read = sum(tensor_bytes(a) for a in known.arguments)
-        if (known.is_costly or tensor_bytes(value) <= read) if self.frozen else known.is_put_together:
-            candidates[value] = None
-            return
-        for operand in outside_values(owner(value)):
-            self._consider(operand, candidates)
+    def _candidates(self, values: list[ir.Value]) -> dict[ir.Value, None]:
+        """Of ``values``, which a call needs, each, or what it is made of as far as that is worth it."""
+        found: dict[ir.Value, None] = {}
+        pending, seen = values[::-1], set()
+        while pending:
+            value = pending.pop()
+            known = self.known[value]
+            if value in seen or known.is_free or not isinstance(value.type, ir.RankedTensorType):
+                continue
+            seen.add(value)
+            read = sum(tensor_bytes(a) for a in known.arguments)
+            if (known.is_costly or tensor_bytes(value) <= read) if self.frozen else known.is_put_together:
+                found[value] = None
+            else:
+                pending += reversed(list(outside_values(owner(value))))
+        return found
 
     def _move(self, chosen: list[ir.Value]) -> None:
         operations: dict[ir.Operation, None] = {}

@@ -13,13 +13,15 @@ _BENDING = {"math.absi", "arith.minsi", "arith.maxsi", "arith.minui", "arith.max
 
 def is_looked_up(gather: ir.Operation, bent: bool = False) -> bool:
     """Whether an element is gathered at a place that another tensor says; if ``bent`` also one that numbers of loops say in no regular order."""
-    def is_read(place: ir.Value) -> bool:
-        made = owner(place)
-        if made is None:
-            return isinstance(place, ir.BlockArgument)
-        return (bent and made.name in _BENDING) or any(map(is_read, made.operands))
-
-    return any(map(is_read, list(gather.operands)[1:]))
+    pending, seen = list(gather.operands)[1:], set()
+    while pending:
+        made = owner(pending.pop())
+        if made is None or (bent and made.name in _BENDING):  # an argument of the body
+            return True
+        if made not in seen:
+            seen.add(made)
+            pending += made.operands
+    return False
 
 
 def place_of(number: ir.Value) -> Place | None:

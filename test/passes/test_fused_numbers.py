@@ -6,6 +6,8 @@ import torch.nn.functional as F
 from checks import assert_right
 from universal_program import SimulatedModel
 
+import inferno
+
 bf16, f16 = torch.bfloat16, torch.float16
 
 
@@ -136,3 +138,14 @@ def test_widening_moves_to_readers(monkeypatch, shape):
     sizes = "x".join(map(str, shape))
     assert f"-> tensor<{sizes}xf32>" not in compiled.ir("fused").partition("func.func private")[0]
     assert torch.equal(SimulatedModel(normed_image, args)(*args), compiled(*args))
+
+
+def test_places_that_are_made_of_others_twice():
+    """Each is looked at once, where constants are asked what they are made of, and gathers what says their places."""
+    def model(x, given):
+        made = torch.arange(64)
+        for _ in range(100):
+            made, given = (made * made + made) % 64, (given * 2 + given) % 64
+        return x[:, made], x[:, given]
+
+    assert not inferno.compile(model, (torch.randn(8, 64), torch.arange(64)), target="sm_90a", fallback=False).explain().fallbacks
