@@ -9,7 +9,7 @@ from inferno.mlir import ir, nvvm, walk
 
 
 def await_kernels(module: ir.Module) -> None:
-    """Begin every kernel of the LLVM dialect with a wait for the kernels before it, and then let the next one come."""
+    """Let the next kernel come at the beginning of every kernel of the LLVM dialect, and then wait for those before it."""
     with module.context, ir.Location.unknown():
         for kernel in walk(module.operation, "llvm.func"):
             if "nvvm.kernel" not in kernel.attributes or not len(kernel.regions[0].blocks) or walk(kernel, "nvvm.griddepcontrol"):
@@ -19,6 +19,10 @@ def await_kernels(module: ir.Module) -> None:
 
 
 def await_predecessors() -> None:
-    """Wait until the kernels in front have ended and their results are in memory, and then let the next one be launched."""
-    for action in ("wait", "launch_dependents"):
+    """Let the next kernel be launched, and wait until the kernels in front have ended and their results are in memory.
+
+    The next one waits for this one, which ends behind those that it waits for itself.  It comes when all of this one's blocks have begun, so it takes no room
+    that these need.
+    """
+    for action in ("launch_dependents", "wait"):
         nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])

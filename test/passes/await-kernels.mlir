@@ -1,10 +1,10 @@
 // RUN: inferno-opt %s --pass-pipeline='await-kernels' | FileCheck %s
 
 gpu.module @m {
-  // Kernels wait before anything else.
+  // Kernels let the next one come, and wait before anything else.
   // CHECK: llvm.func @kernel
-  // CHECK-NEXT: nvvm.griddepcontrol wait
   // CHECK-NEXT: nvvm.griddepcontrol launch_dependents
+  // CHECK-NEXT: nvvm.griddepcontrol wait
   // CHECK-NEXT: llvm.load
   llvm.func @kernel(%a: !llvm.ptr<1>) attributes {gpu.kernel, nvvm.kernel} {
     %0 = llvm.load %a : !llvm.ptr<1> -> f32
