@@ -59,9 +59,10 @@ def _factors(inner: ir.Operation, outer: ir.Operation) -> list[ir.Operation] | N
     terms = prod(n for op in (inner, outer) for n, k in zip(loop_sizes(op), kinds(op)) if k == REDUCTION)
     if name != combiner_of(inner) or only_user(result) is None or len(read) != len(kinds(outer)):
         return None
-    if result.type.element_type != outer.results[0].type.element_type or terms > _LONGEST or prod(outer.results[0].type.shape) < _LEAST:
+    own = all(_is_its_own(v, inner) for v in inputs(inner))
+    if result.type.element_type != outer.results[0].type.element_type or (own and (terms > _LONGEST or prod(outer.results[0].type.shape) < _LEAST)):
         return None
-    if _number(inner) != _number(outer) or not all(_is_its_own(v, inner) for v in inputs(inner)):
+    if _number(inner) != _number(outer) or not (own or all(_reduces_alike(v, inner, outer) for v in inputs(inner))):
         return None
     argument, total = list(body(outer).arguments)
     last = owner(yielded(outer)[0])
@@ -94,6 +95,37 @@ def _is_its_own(value: ir.Value, reader: ir.Operation) -> bool:
     if op.name in (*VIEWS, "tensor.extract_slice"):
         return _is_its_own(op.operands[0], reader)
     return is_elementwise(op) and all(_is_its_own(v, reader) for v in inputs(op))
+
+
+def _reduces_alike(value: ir.Value, inner: ir.Operation, outer: ir.Operation) -> bool:
+    """Whether whoever else reduces a tensor does so along the dimensions that both reductions of it are along together, as a softmax's sum behind its maximum;
+    or does so in two steps, too."""
+    if _reduced(value, inner) is None:
+        return False
+    both = _reduced_by(value, inner, outer)
+    for user in users(value):
+        if user != inner and is_reduction(user) and _reduced(value, user) != both:
+            further = only_user(user.results[0]) if _reduces(user) else None
+            if further is None or not _reduces(further) or _reduced(value, user) is None or _reduced_by(value, user, further) != both:
+                return False
+    return True
+
+
+def _reduced_by(value: ir.Value, inner: ir.Operation, outer: ir.Operation) -> set[int]:
+    """The dimensions of a tensor that two reductions, one of what the other gives, reduce together."""
+    left = dict(zip(dims(maps(inner)[-1]), (kinds(outer)[loop] for loop in dims(maps(outer)[0]))))
+    return {n for n, loop in enumerate(dims(_map_of(value, inner))) if left.get(loop, REDUCTION) == REDUCTION}
+
+
+def _map_of(value: ir.Value, reader: ir.Operation) -> ir.AffineMap:
+    """How an operation reads a tensor."""
+    return next(m for v, m in zip(inputs(reader), maps(reader)) if v == value)
+
+
+def _reduced(value: ir.Value, reader: ir.Operation) -> set[int] | None:
+    """The dimensions of a tensor that an operation reduces; None where it does not read it along its loops, or more than once."""
+    read = dims(_map_of(value, reader)) if inputs(reader).count(value) == 1 else None
+    return None if read is None else {n for n, loop in enumerate(read) if kinds(reader)[loop] == REDUCTION}
 
 
 def _is_constant(value: ir.Value) -> bool:
