@@ -161,6 +161,7 @@ _SUMMARIES = (
         "bundle-updates": "bundle-kernels for updates that mark-overwrites lets happen in place.",
         "place-results": "Let kernels write their results where a concatenation has them.",
         "turn-back": "Let a kernel read a large tensor from its end, which the L2 cache still holds.",
+        "mark-successors": "Mark kernels by what is launched behind them, another kernel or a library's.",
         "explain-boundaries": "Annotate calls with the tensors that pass between kernels, and why they are not fused.",
     }),
     ("codegen", {

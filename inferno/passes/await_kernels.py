@@ -3,26 +3,44 @@
 A kernel launched that way comes to the multiprocessors early, and waits there: what it costs to launch it lies under the other's
 end.  Nothing of global memory may be read or written before the wait, so it is the first thing that a kernel does, unless its
 generator found a better place for it.
+
+When the next one may come depends on what that is (``mark-successors``).  A kernel of ours waits itself, for this one, which ends behind those that it waits
+for: it may come when all of this one's blocks have begun, whether these wait or not.  A library's is never asked to come early.  Of what is not known,
+which is behind a program's last kernel, only that is asked: to come when this one no longer waits.
 """
 
 from inferno.mlir import ir, nvvm, walk
+from inferno.passes.programs import SUCCESSOR
 
 
 def await_kernels(module: ir.Module) -> None:
-    """Let the next kernel come at the beginning of every kernel of the LLVM dialect, and then wait for those before it."""
+    """Begin every kernel of the LLVM dialect with a wait for the kernels before it, and let the next one come in front of it, behind it, or not at all."""
     with module.context, ir.Location.unknown():
         for kernel in walk(module.operation, "llvm.func"):
-            if "nvvm.kernel" not in kernel.attributes or not len(kernel.regions[0].blocks) or walk(kernel, "nvvm.griddepcontrol"):
+            if "nvvm.kernel" not in kernel.attributes or not len(kernel.regions[0].blocks):
                 continue
-            with ir.InsertionPoint.at_block_begin(kernel.regions[0].blocks[0]):
-                await_predecessors()
+            if not walk(kernel, "nvvm.griddepcontrol"):
+                with ir.InsertionPoint.at_block_begin(kernel.regions[0].blocks[0]):
+                    await_predecessors()
+            controls = walk(kernel, "nvvm.griddepcontrol")
+            if all("wait" in str(c.attributes["kind"]) for c in controls):
+                for wait in controls:
+                    _let_come(wait, _successor(kernel))
 
 
 def await_predecessors() -> None:
-    """Let the next kernel be launched, and wait until the kernels in front have ended and their results are in memory.
+    """Wait until the kernels in front have ended and their results are in memory."""
+    nvvm.GriddepcontrolOp(nvvm.GridDepActionKind.wait)
 
-    The next one waits for this one, which ends behind those that it waits for itself.  It comes when all of this one's blocks have begun, so it takes no room
-    that these need.
-    """
-    for action in ("launch_dependents", "wait"):
-        nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+
+def _successor(kernel: ir.Operation) -> str:
+    """What a kernel's module says of what comes behind it."""
+    module = kernel.parent.operation
+    return ir.StringAttr(module.attributes[SUCCESSOR]).value if SUCCESSOR in module.attributes else ""
+
+
+def _let_come(wait: ir.Operation, successor: str) -> None:
+    if successor != "library":
+        made = nvvm.GriddepcontrolOp(nvvm.GridDepActionKind.launch_dependents, ip=ir.InsertionPoint(wait))
+        if successor != "kernel":
+            wait.move_before(made.operation)

@@ -65,7 +65,7 @@ _SCHEDULE = (
     # By their schedules, independent kernels share a launch.
     "merge-siblings{target=$target}", "bundle-kernels{target=$target}", "write-caches{target=$target}", "merge-writes{target=$target}",
     "fold-places{target=$target}", "mark-overwrites", "bundle-updates{target=$target}", "place-results{target=$target}",
-    "turn-back{target=$target}", "explain-boundaries",
+    "turn-back{target=$target}", "mark-successors", "explain-boundaries",
 )
 
 _GENERATE = ("generate-kernels{target=$target}", "plan-launches", "plan-memory")

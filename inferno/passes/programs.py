@@ -18,6 +18,9 @@ PREPARED, ARGUMENT = "inferno.prepared", "inferno.argument"
 PRECISION = "inferno.precision"
 """On a kernel: "tf32" where its products of float32 numbers may be computed in TF32."""
 
+SUCCESSOR = "inferno.successor"
+"""On a kernel: what is launched behind it, "kernel" or "library"."""
+
 UNMEASURED = "inferno.unmeasured"
 """On a module: generators may be chosen that no GPU has run yet."""
 
